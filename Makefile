@@ -1,0 +1,55 @@
+# Prints what each target is for; each target first makes the environment it needs.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# By name, because nbgrader too calls programs of its environment by name (alembic, jupyter).
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+NOTEBOOKS := source/disaggregation/lesson.ipynb source/disaggregation/beyond.ipynb source/footer.ipynb
+ENVIRONMENT := .venv/made
+
+.PHONY: help
+help: ## Print this list
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 16
+
+.PHONY: demo
+demo: $(ENVIRONMENT) ## Show the course and its grading on a sample class
+	@python -m tests.demo
+
+.PHONY: lab
+lab: $(ENVIRONMENT) ## Open the lesson in JupyterLab, as a learner receives it
+	@mkdir -p lab
+	@test -e lab/disaggregation || cp -R release/disaggregation lab/
+	@cd lab/disaggregation && jupyter-lab $$(test "$$(id -u)" != 0 || echo --allow-root) lesson.ipynb
+
+.PHONY: test
+test: $(ENVIRONMENT) ## Check style, types and behaviour
+	@.ci/system chromium
+	@ruff check --quiet
+	@ruff format --check --quiet
+	@mypy --no-error-summary
+	@pytest --quiet -m "not root"
+
+.PHONY: release
+release: release/disaggregation/lesson.ipynb ## Build the notebooks from source/*.py and what learners receive
+	@:
+
+.PHONY: bench
+bench: $(ENVIRONMENT) ## Measure how fast the explorer redraws and the course is imported
+	@python -m benchmarks.redraw
+
+$(ENVIRONMENT): pyproject.toml requirements.lock .ci/environment
+	@.ci/environment
+
+source/disaggregation/%.ipynb: source/%.py $(wildcard course/*.py) source/build.py | $(ENVIRONMENT)
+	@echo "Building $@"
+	@python source/build.py $< $@
+
+source/%.ipynb: source/%.py source/build.py | $(ENVIRONMENT)
+	@echo "Building $@"
+	@python source/build.py $< $@
+
+# Without a database: building a release must leave no gradebook behind.
+release/disaggregation/lesson.ipynb: $(NOTEBOOKS) nbgrader_config.py
+	@echo "Building release/disaggregation"
+	@rm -rf release/disaggregation
+	@nbgrader generate_assignment disaggregation --no-db --log-level=WARN
