@@ -1,0 +1,51 @@
+"""The nbgrader course that a command works on: its configuration and its folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbgrader.apps import NbGrader
+from nbgrader.coursedir import CourseDirectory
+
+CONFIG_FILE = "nbgrader_config.py"
+
+
+class NoCourse(Exception):
+    """The folder is no nbgrader course directory."""
+
+
+def open_course(root: Path) -> CourseDirectory:
+    """Read the course's nbgrader_config.py, together with nbgrader's user and system files.
+
+    Raises:
+        NoCourse: there is no nbgrader_config.py in the folder.
+    """
+    if not (root / CONFIG_FILE).is_file():
+        raise NoCourse(root)
+    app = NbGrader()
+    app.initialize(argv=[], root=str(root.resolve()))
+    return app.coursedir
+
+
+def source_notebooks(course: CourseDirectory, assignment: str) -> list[Path]:
+    """Return the instructor's notebooks of an assignment, by name."""
+    folder = Path(course.format_path(course.source_directory, ".", assignment))
+    return sorted(folder.glob("*.ipynb"))
+
+
+def submission_folder(course: CourseDirectory, learner: str, assignment: str) -> Path:
+    """Return the folder that holds what a learner handed in."""
+    return Path(course.format_path(course.submitted_directory, learner, assignment))
+
+
+def learners_who_submitted(course: CourseDirectory, assignment: str) -> Iterator[str]:
+    """Yield the student id of everybody who has a submitted folder for the assignment."""
+    step = course.submitted_directory
+    pattern = course.format_path(step, "*", assignment)
+    student = re.compile(course.format_path(step, "(?P<student_id>[^/]+)", assignment, escape=True))
+    for folder in Path("/").glob(pattern.lstrip("/")):
+        match = student.fullmatch(str(folder))
+        if match and folder.is_dir():
+            yield match["student_id"]

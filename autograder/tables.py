@@ -1,0 +1,56 @@
+"""Show a class's scores in a terminal; readable without colour."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from autograder.scores import ClassScores, LearnerScores, Question
+
+
+def print_scores(scores: ClassScores, console: Console) -> None:
+    """Print a row per learner, a numbered column per question, and what needs a look."""
+    console.print(Group(_points_table(scores), _legend(scores.questions), _notes(scores)))
+
+
+def _points_table(scores: ClassScores) -> Table:
+    table = Table(title=f"Scores for {scores.assignment}", title_justify="left", box=None)
+    table.add_column("learner", no_wrap=True)
+    for number, _ in enumerate(scores.questions, 1):
+        table.add_column(f"{number}", justify="right")
+    table.add_column("total", justify="right")
+    for row in scores.learners:
+        table.add_row(row.learner, *_cells(row, scores.questions))
+    return table
+
+
+def _cells(row: LearnerScores, questions: tuple[Question, ...]) -> list[str]:
+    if row.total is None:
+        return ["–"] * len(questions) + ["–"]
+    points = [row.points.get(question) for question in questions]
+    return ["?" if p is None else f"{p:g}" for p in points] + [f"{row.total:g}"]
+
+
+def _points_text(points: float) -> str:
+    return f"{points:g} {'point' if points == 1 else 'points'}"
+
+
+def _legend(questions: tuple[Question, ...]) -> RenderableType:
+    table = Table(box=None, show_header=False, padding=(0, 1), title="\nQuestions")
+    table.title_justify = "left"
+    for number, question in enumerate(questions, 1):
+        table.add_row(f"{number}", question.grade_id, _points_text(question.points))
+    table.add_row("?", "waits for manual grading", "")
+    return table
+
+
+def _notes(scores: ClassScores) -> RenderableType:
+    noted = [row for row in scores.learners if row.notes]
+    if not noted:
+        return Text("\nNothing needs a look.")
+    table = Table(box=None, show_header=False, padding=(0, 1), title="\nWorth a look")
+    table.title_justify = "left"
+    for row in noted:
+        table.add_row(row.learner, "; ".join(row.notes))
+    return table
