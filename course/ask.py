@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from course.learner import CheckFailed, finished
+from course.learner import CheckFailed, Functions, Unfinished, finished
 
 SMALLEST: Final = 1e-12
 LARGEST: Final = 1e24
@@ -27,6 +27,13 @@ class OddAnswer(CheckFailed):
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(f"`{name}` {what}. Look at it again above, then run this cell again.")
+
+
+def require(functions: Functions, *names: str) -> None:
+    """Raise `Unfinished`, with the names of all that are missing, unless these are all written."""
+    missing = [name for name in functions.missing() if name in names]
+    if missing:
+        raise Unfinished(*missing)
 
 
 def number(function: Callable[..., Any]) -> Callable[..., float]:

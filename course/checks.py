@@ -63,13 +63,13 @@ def _check(
     return register
 
 
-@_check("fast_link_ms", "right")
+@_check("fast_link_ms", "512 MiB over 32 GiB/s, in ms")
 def fast_link_ms(answer: object) -> None:
     """Check the transfer time over the fast link, in ms."""
     _transfer_time("fast_link_ms", answer, FAST_QUESTION)
 
 
-@_check("slow_link_ms", "right")
+@_check("slow_link_ms", "512 MiB over 2 GiB/s, in ms")
 def slow_link_ms(answer: object) -> None:
     """Check the transfer time over the slow link, in ms."""
     _transfer_time("slow_link_ms", answer, SLOW_QUESTION)
@@ -164,8 +164,8 @@ def split_clear(function: Callable[..., Any]) -> None:
 @_check("split_worthwhile", "the two ties")
 def split_ties(function: Callable[..., Any]) -> None:
     """Check split_worthwhile where a condition just holds or just fails."""
-    _expect(function, (50, 200, 50), True, {False: "`At most` lets the budget be used up."})
-    _expect(function, (200, 200, 500), False, {True: "`Larger` leaves out equal."})
+    _expect(function, (50, 200, 50), True, {False: "'At most' lets the budget be used up."})
+    _expect(function, (200, 200, 500), False, {True: "'Larger' leaves equal out."})
 
 
 @_check("break_even_bandwidth", "the smallest bandwidth that is fast enough, in bytes/s")

@@ -30,7 +30,7 @@ from course.catalog import (
 )
 from course.drawing import alt_text, image_html
 from course.figures import timeline
-from course.learner import CheckFailed, Functions, Unfinished
+from course.learner import CheckFailed, Functions
 from course.units import bandwidth_text, bytes_text, ms_text
 
 USED: Final = ("kv_transfer_ms", "stall_avoided_ms", "split_worthwhile", "break_even_bandwidth")
@@ -38,8 +38,8 @@ PROMPT_LENGTHS: Final = sorted(
     [*(2**power for power in range(7, 18)), *(3 * 2**power for power in range(6, 16))]
 )
 """Steps of the prompt's length: 128, 192, 256, 384, and so on to 131,072 tokens."""
-WIDTH: Final = "750px"
-PICTURE_HEIGHT: Final = "360px"
+CONTROL_WIDTH: Final = "560px"
+WORDS_WIDTH: Final = "750px"
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ def look(setting: Setting, functions: Functions) -> View:
 
 
 def _look(setting: Setting, functions: Functions) -> View:
-    missing = [name for name in functions.missing() if name in USED]
-    if missing:
-        raise Unfinished(*missing)
+    ask.require(functions, *USED)
     transfer_ms = ask.number(functions.kv_transfer_ms)(setting.kv_bytes, setting.bandwidth)
     stall_ms = ask.number(functions.stall_avoided_ms)(
         RUNNING_DECODES, setting.prompt_tokens, prefill_cost=setting.prefill_ms_per_token
@@ -107,7 +105,7 @@ def _look(setting: Setting, functions: Functions) -> View:
     needed = ask.number(functions.break_even_bandwidth)(setting.kv_bytes, setting.budget_ms)
     figure = timeline(stall_ms, transfer_ms)
     return View(
-        image_html(figure),
+        image_html(figure, alt=""),  # the last of the sentences says it
         verdict_text(split, transfer_ms, stall_ms, setting.budget_ms),
         (
             f"{setting.prompt_tokens:,} tokens of {setting.model.name} leave "
@@ -216,22 +214,18 @@ class Panel:
             step=5,
             value=int(opening.budget_ms),
         )
-        # Fixed heights: nothing jumps when the words change or a function is missing.
-        self.verdict = widgets.HTML(layout=widgets.Layout(width=WIDTH, min_height="48px"))
-        self.picture = widgets.HTML(layout=widgets.Layout(width=WIDTH, height=PICTURE_HEIGHT))
-        self.details = widgets.HTML(layout=widgets.Layout(width=WIDTH, min_height="96px"))
+        self.verdict = widgets.HTML(layout=widgets.Layout(width=WORDS_WIDTH))
+        self.picture = widgets.HTML(layout=widgets.Layout(height="360px"))
+        self.details = widgets.HTML(layout=widgets.Layout(width=WORDS_WIDTH, min_height="96px"))
         controls = (
             self.model,
-            self.link,
             self.prompt_tokens,
-            self.achieved_percent,
             self.prefill_ms_per_token,
+            self.link,
+            self.achieved_percent,
             self.budget_ms,
         )
-        grid = widgets.GridBox(
-            controls, layout=widgets.Layout(grid_template_columns="repeat(2, 375px)")
-        )
-        self.root = widgets.VBox([grid, self.verdict, self.picture, self.details])
+        self.root = widgets.VBox([*controls, self.verdict, self.picture, self.details])
         for control in controls:
             control.observe(self._redraw, names="value")
         self._redraw()
@@ -249,11 +243,21 @@ class Panel:
         self.verdict.value = _paragraphs(f"<strong>{html.escape(view.verdict)}</strong>")
         self.picture.value = view.picture
         self.details.value = _paragraphs(*map(html.escape, view.details))
+        # With a picture, heights are fixed, so that nothing jumps when the words change; without
+        # one, no room is left blank.
+        self.verdict.layout.min_height = "48px" if view.picture else None
+        for part in (self.picture, self.details):
+            part.layout.display = None if view.picture else "none"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
+        """Return what a notebook shows, and a short text for where it cannot."""
+        bundle: dict[str, object] = self.root._repr_mimebundle_()
+        return bundle | {"text/plain": "The explorer: run this cell to open it."}
 
 
 def explorer(namespace: Mapping[str, object]) -> None:
     """Display the explorer; call it as ``explorer(globals())``."""
-    display(Panel(namespace).root)
+    display(Panel(namespace))
 
 
 def _paragraphs(*texts: str) -> str:
@@ -264,6 +268,7 @@ def _control(kind: type[widgets.Widget], description: str, **settings: object) -
     return kind(
         description=description,
         style={"description_width": "160px"},
-        layout=widgets.Layout(width="370px"),
+        # The margin is the default of all widgets but SelectionSlider, which has none.
+        layout=widgets.Layout(width=CONTROL_WIDTH, margin="2px"),
         **settings,
     )

@@ -44,6 +44,7 @@ from course.drawing import (
     first_token,
     image_html,
     labelled_bar,
+    letters_between,
     name_rows,
     new_figure,
     patch,
@@ -51,6 +52,7 @@ from course.drawing import (
     share_text,
     styled,
     with_alt,
+    write_at_end,
     write_beside,
     write_inside,
 )
@@ -59,7 +61,7 @@ from course.units import GB, bandwidth_text, bytes_text, ms_text
 
 QUEUE_MS: Final = 40.0
 FIRST_DECODE_MS: Final = 30.0
-"""Made up for `ttft_parts`, so that every part of the TTFT can be seen."""
+"""Made up for `ttft_parts`, as its legend says, so that every part of the TTFT can be seen."""
 
 LESSON_TRANSFERS_MS: Final = {"fast link": 15.6, "slow link": 250.0}
 """The running example over the lesson's links, as its text gives them."""
@@ -85,9 +87,9 @@ def show(draw: Callable[..., Figure], *args: Any, **kwargs: Any) -> None:
     try:
         with ask.quietly():
             figure = draw(*args, **kwargs)
-            image = image_html(figure)
+            image = image_html(figure, alt_text(figure))
     except CheckFailed as message:
-        print(message)
+        print(*message.lines(), sep="\n")
     else:
         display(
             {
@@ -116,7 +118,7 @@ def timeline(prefill_ms: float, transfer_ms: float) -> Figure:
         axes.text(start - margin, row, name, ha="right", va="center")
     axes.yaxis.set_visible(False)
     axes.spines["left"].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter("{x:,.6g}")
     axes.set_xlabel("time since the new request arrived (ms)")
 
@@ -158,8 +160,12 @@ def transfer_times(kv_transfer_ms: Callable[..., Any]) -> Figure:
     axes.set_xlim(left, 4 * max(*times, STALL_MS))
     axes.set_ylim(len(LINKS) - 0.4, -1.4)
     for row, (link, time) in enumerate(zip(LINKS, times, strict=True)):
-        bar(axes, row, left, time - left, TRANSFER if link in (FAST_LINK, SLOW_LINK) else OTHER)
-        write_beside(axes, time, row, ms_text(time))
+        kind = TRANSFER if link in (FAST_LINK, SLOW_LINK) else OTHER
+        bar(axes, row, left, time - left, kind)
+        if 0 < letters_between(axes, time, STALL_MS) < len(ms_text(time)) + 2:
+            write_at_end(axes, row, time, ms_text(time), kind)
+        else:
+            write_beside(axes, time, row, ms_text(time))
     axes.axvline(STALL_MS, color=BLUE_INK, linestyle="--", linewidth=1.6)
     axes.annotate(
         f"the {ms_text(STALL_MS)} stall",
@@ -194,9 +200,9 @@ def ttft_parts(ttft_ms: Callable[..., Any], transfers: Mapping[str, float]) -> F
     asked = ask.number(ttft_ms)
     totals = [asked(QUEUE_MS, STALL_MS, time, FIRST_DECODE_MS) for time in transfers.values()]
     longest = max(*totals, QUEUE_MS + STALL_MS + max(transfers.values()) + FIRST_DECODE_MS)
-    figure, axes = new_figure(0.55 * len(transfers) + 1.6, "Time to first token, part by part")
+    figure, axes = new_figure(0.55 * len(transfers) + 1.9, "Time to first token, part by part")
     axes.set_xlim(0, 1.2 * longest)
-    axes.set_ylim(len(transfers) - 0.4, -1.2)
+    axes.set_ylim(len(transfers) - 0.4, -1.6)
     axes.spines["left"].set_visible(False)
     for row, (time, total) in enumerate(zip(transfers.values(), totals, strict=True)):
         left = 0.0
@@ -215,10 +221,15 @@ def ttft_parts(ttft_ms: Callable[..., Any], transfers: Mapping[str, float]) -> F
     name_rows(axes, list(transfers))
     axes.legend(
         handles=[patch(kind) for kind in (QUEUE, PREFILL, TRANSFER, DECODE)],
-        labels=["queue", "prefill", "KV transfer", "first decode"],
+        labels=[
+            f"queue ({ms_text(QUEUE_MS)}, made up)",
+            "prefill",
+            "KV transfer",
+            f"first decode ({ms_text(FIRST_DECODE_MS)}, made up)",
+        ],
         loc="upper left",
         bbox_to_anchor=(0, 0.98),
-        ncols=4,
+        ncols=2,
         frameon=False,
         borderaxespad=0,
         handlelength=1.6,
@@ -230,8 +241,9 @@ def ttft_parts(ttft_ms: Callable[..., Any], transfers: Mapping[str, float]) -> F
     )
     return with_alt(
         figure,
-        f"Stacked bars: queue {ms_text(QUEUE_MS)}, prefill {ms_text(STALL_MS)}, KV transfer and "
-        f"first decode step {ms_text(FIRST_DECODE_MS)}. Time to first token: {listed}.",
+        f"Stacked bars: queue ({ms_text(QUEUE_MS)}, made up), prefill ({ms_text(STALL_MS)}), KV "
+        f"transfer and first decode step ({ms_text(FIRST_DECODE_MS)}, made up). Time to first "
+        f"token: {listed}.",
     )
 
 
@@ -262,6 +274,7 @@ def stall_growth(
     axes.set_ylabel("time (ms)")
     axes.xaxis.set_major_locator(MultipleLocator(2048))
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.grid(color=GRID)
     end_labels(axes, [(times[-1], name, colour) for name, colour, _, times in lines], 0.075)
     ends = ", ".join(f"{name} {ms_text(times[-1])}" for name, _, _, times in lines)
@@ -273,27 +286,24 @@ def stall_growth(
 
 
 @styled
-def verdict_regions(
-    split_worthwhile: Callable[..., Any], max_extra_ttft_ms: float = BUDGET_MS
-) -> Figure:
-    """Draw where the learner's function says that splitting is worthwhile.
+def verdict_regions(split_worthwhile: Callable[..., Any]) -> Figure:
+    """Draw where, within the lesson's budget, the learner's function says to split.
 
     Args:
         split_worthwhile: the learner's function.
-        max_extra_ttft_ms: the TTFT budget that it is given, ms.
     """
     asked = ask.verdict(split_worthwhile)
-    reach = max(300.0, 2 * max_extra_ttft_ms)
+    reach = 300.0
     steps = [reach * step / 120 for step in range(121)]
-    split = [[asked(time, stall, max_extra_ttft_ms) for time in steps] for stall in steps]
+    split = [[asked(time, stall, BUDGET_MS) for time in steps] for stall in steps]
 
     figure, axes = new_figure(4.2, "Where your split_worthwhile says split")
     shade(axes, steps, steps, split)
-    axes.axvline(max_extra_ttft_ms, color=RUST_INK, linestyle="--", linewidth=1.6)
+    axes.axvline(BUDGET_MS, color=RUST_INK, linestyle="--", linewidth=1.6)
     axes.plot([0, reach], [0, reach], color=BLUE_INK, linewidth=1.6)
     axes.set_xlim(0, reach)
     axes.set_ylim(0, reach)
-    write_beside(axes, max_extra_ttft_ms, 0.06 * reach, f"budget: {ms_text(max_extra_ttft_ms)}")
+    write_beside(axes, BUDGET_MS, 0.06 * reach, f"budget: {ms_text(BUDGET_MS)}")
     axes.annotate(
         "transfer = stall",
         (0.42 * reach, 0.42 * reach),
@@ -301,29 +311,33 @@ def verdict_regions(
         textcoords="offset points",
         color=BLUE_INK,
     )
+
+    def answer(time: float, stall: float) -> str:
+        return "split" if asked(time, stall, BUDGET_MS) else "stay together"
+
+    for spot in ((25, 260), (150, 260), (240, 75)):  # fits both limits, breaks the budget, both
+        axes.text(*spot, answer(*spot), ha="center", va="center", weight="bold", bbox=PAPER)
     said = []
     for name, time in LESSON_TRANSFERS_MS.items():
-        answer = "split" if asked(time, STALL_MS, max_extra_ttft_ms) else "do not split"
-        marker = "o" if answer == "split" else "X"
-        axes.plot(time, STALL_MS, marker=marker, color=INK, markersize=9, clip_on=False)
-        rightmost = time > 0.6 * reach
+        verdict = answer(time, STALL_MS)
+        axes.plot(time, STALL_MS, marker="o" if verdict == "split" else "X", color=INK, ms=9)
         axes.annotate(
-            f"{name}: {answer}",
+            name,
             (time, STALL_MS),
-            (0 if rightmost else 8, -16 if rightmost else 0),
+            (0, 9),
             textcoords="offset points",
-            ha="center" if rightmost else "left",
-            va="center",
+            ha="center",
+            va="bottom",
             bbox=PAPER,
         )
-        said.append(f"{name} ({ms_text(time)} of transfer), {answer}")
+        said.append(f"{name} ({ms_text(time)} of transfer), {verdict}")
     axes.set_xlabel("transfer time (ms)")
     axes.set_ylabel("stall avoided (ms)")
     return with_alt(
         figure,
         f"Chart of transfer time against the stall avoided, both up to {ms_text(reach)}, with a "
-        f"budget of {ms_text(max_extra_ttft_ms)}. The function says split on {share_text(split)} "
-        f"of it. For the {ms_text(STALL_MS)} stall: {'; '.join(said)}.",
+        f"budget of {ms_text(BUDGET_MS)}. The function says split on {share_text(split)} of it. "
+        f"For the {ms_text(STALL_MS)} stall: {'; '.join(said)}.",
     )
 
 
@@ -336,6 +350,9 @@ def break_even_map(functions: Functions, model: Model, budget_ms: float) -> Figu
         model: the model whose KV cache is sent.
         budget_ms: the most that the transfer may add to the TTFT, ms.
     """
+    ask.require(
+        functions, "kv_transfer_ms", "stall_avoided_ms", "split_worthwhile", "break_even_bandwidth"
+    )
     transfer, stall, needed = (
         ask.number(function)
         for function in (

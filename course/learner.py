@@ -26,12 +26,20 @@ SAMPLE_ARGUMENTS: Final[Mapping[str, tuple[float, ...]]] = {
 FUNCTIONS: Final = tuple(SAMPLE_ARGUMENTS)
 
 
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
 class CheckFailed(AssertionError):
     """A check did not pass; its message is all that the learner sees, without a traceback."""
 
+    def lines(self) -> list[str]:
+        """Return the message, broken into lines."""
+        return _wrapped(str(self))
+
     def _render_traceback_(self) -> list[str]:
-        """Return the lines that IPython shows in place of a traceback."""
-        return textwrap.wrap(str(self), LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
+        """Return what IPython shows in place of a traceback."""
+        return self.lines()
 
 
 class Unfinished(CheckFailed):
@@ -40,17 +48,43 @@ class Unfinished(CheckFailed):
     def __init__(self, *names: str) -> None:
         listed = ", ".join(f"`{name}`" for name in names)
         them = "it" if len(names) == 1 else "them"
-        super().__init__(
-            f"Not finished yet: {listed}. Fill {them} in above, then run this cell again."
-        )
+        self.what = f"Not finished yet: {listed}."
+        self.mend = f"Fill {them} in above, then run this cell again."
+        super().__init__(f"{self.what} {self.mend}")
+
+    def lines(self) -> list[str]:
+        """Return the message on one line if it fits, else a line for each of its sentences."""
+        lines = super().lines()
+        return lines if len(lines) == 1 else [*_wrapped(self.what), self.mend]
 
 
 def finished(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
-    """Return the functions, each made to raise `Unfinished` while it is still a stub.
+    """Return the functions, each made to raise `Unfinished` where it behaves as a stub.
 
     A stub returns None or ``...``, or raises NotImplementedError. Other errors pass through.
+
+    Raises:
+        Unfinished: some of the lesson's functions are still to be written; names them all.
     """
-    return tuple(_finished(getattr(f, "__name__", repr(f)), f) for f in functions)
+    names = [getattr(function, "__name__", repr(function)) for function in functions]
+    calls = tuple(map(_finished, names, functions))
+    if missing := [
+        name for name, call in zip(names, calls, strict=True) if _is_missing(name, call)
+    ]:
+        raise Unfinished(*missing)
+    return calls
+
+
+def _is_missing(name: str, call: Callable[..., Any]) -> bool:
+    if name not in SAMPLE_ARGUMENTS:
+        return False
+    try:
+        call(*SAMPLE_ARGUMENTS[name])
+    except Unfinished:
+        return True
+    except Exception:  # whatever it raises, it is written: its own check says what is wrong
+        return False
+    return False
 
 
 def _finished(name: str, function: object) -> Callable[..., Any]:
@@ -95,13 +129,4 @@ class Functions:
 
     def missing(self) -> tuple[str, ...]:
         """Return the names of the functions that are still to be written."""
-        return tuple(name for name in FUNCTIONS if self._is_missing(name))
-
-    def _is_missing(self, name: str) -> bool:
-        try:
-            getattr(self, name)(*SAMPLE_ARGUMENTS[name])
-        except Unfinished:
-            return True
-        except Exception:  # whatever it raises, it is written: its own check says what is wrong
-            return False
-        return False
+        return tuple(name for name in FUNCTIONS if _is_missing(name, getattr(self, name)))

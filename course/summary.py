@@ -49,7 +49,7 @@ def headline(standings: list[Standing]) -> str:
     done = sum(s.state in {"passes", "answered"} for s in standings)
     left = len(standings) - done
     if left == 0:
-        return f"All {done} checks pass. Validate, then submit."
+        return f"All {done} checks pass. Is the report as you expect it, and your answer written?"
     return f"{done} of {len(standings)} checks pass, {left} to go."
 
 
@@ -78,10 +78,16 @@ def summary(namespace: Mapping[str, object]) -> None:
 
 def prediction_then_and_now(prediction: object, confidence: object, now: object) -> None:
     """Print the learner's prediction beside the present answer to the same question."""
+    if now is None:
+        print(*Unfinished("always_beneficial").lines(), sep="\n")
+        return
     if prediction is None:
         print("You made no prediction in section 1. No harm done: it was not graded.")
         return
-    print(f"You predicted: {prediction} ({confidence} % sure)")
+    sure = "" if confidence is None else f" ({confidence} % sure)"
+    print(f"You predicted: {prediction}{sure}")
     print(f"You say now:   {now}")
-    if str(prediction).strip().lower() != str(now).strip().lower():
+    if str(prediction).strip().lower() == str(now).strip().lower():
+        print("You kept your answer. Could you now defend it with a number?")
+    else:
         print("You changed your mind. What was it that changed it?")

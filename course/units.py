@@ -29,9 +29,9 @@ def bandwidth_text(bandwidth: float) -> str:
 def ms_text(milliseconds: float) -> str:
     """Return a time in milliseconds for people to read, such as ``15.6 ms``.
 
-    Ten seconds and more are given in seconds.
+    A hundred seconds and more are given in seconds.
     """
-    if milliseconds >= 10_000:
+    if milliseconds >= 100_000:
         return f"{_short(milliseconds / 1000)} s"
     return f"{_short(milliseconds)} ms"
 
@@ -39,16 +39,16 @@ def ms_text(milliseconds: float) -> str:
 def _scaled(value: float, units: tuple[tuple[str, int], ...]) -> str:
     """Write the value in the first unit that it reaches, or else in the last."""
     name, factor = next((unit for unit in units if value >= unit[1]), units[-1])
-    return f"{_short(value / factor, large_digits=0)} {name}"
+    return f"{_short(value / factor)} {name}"
 
 
-def _short(value: float, large_digits: int = 1) -> str:
-    """Write about three significant digits, without trailing zeros."""
+def _short(value: float) -> str:
+    """Write three or four significant digits, without trailing zeros."""
     if value >= 1e7:
         return f"{value:.3g}"
-    if value >= 100:
-        text = f"{value:,.{large_digits}f}"
-    elif value >= 10:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    if value >= 10:
         text = f"{value:.1f}"
     elif value >= 1:
         text = f"{value:.2f}"

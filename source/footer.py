@@ -61,7 +61,7 @@ assert math.isclose(seconds_per_weight_scan, 0.02)
 assert math.isclose(steps_per_second_ceiling, 50)
 assert math.isclose(seconds_for_kv_payload, 1 / 64)
 
-print("The worked example holds: 0.02 s a scan, 50 steps/s at most, 1/64 s for the KV payload.")
+print("It holds: 0.02 s a scan, 50 steps/s at most, 1/64 s for the KV payload.")
 
 # %% [markdown]
 # ### Common mistakes

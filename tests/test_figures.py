@@ -19,7 +19,7 @@ from matplotlib.text import Text
 from course import figures
 from course.catalog import BUDGET_MS, DEFAULT_MODEL
 from course.drawing import alt_text, image_html
-from course.learner import Functions
+from course.learner import LINE_WIDTH, Functions
 from tests import reference
 from tests.cell_output import cell_output
 
@@ -86,7 +86,7 @@ def test_a_picture_is_one_image_with_its_alternative_text(name: str) -> None:
 
 @every_picture
 def test_a_picture_is_the_same_bytes_each_time(name: str) -> None:
-    assert image_html(draw(name)) == image_html(draw(name))
+    assert image_html(draw(name), "") == image_html(draw(name), "")
 
 
 @every_picture
@@ -141,9 +141,37 @@ def test_ttft_totals_are_the_learners_even_when_they_are_wrong() -> None:
 def test_regions_tell_a_wrong_verdict_from_a_right_one() -> None:
     right = alt_text(draw("verdict_regions"))
     wrong = alt_text(figures.verdict_regions(lambda *_: True))
-    assert "slow link (250 ms of transfer), do not split" in right
+    assert "slow link (250 ms of transfer), stay together" in right
     assert "slow link (250 ms of transfer), split" in wrong
     assert "on 100 % of it" in wrong
+
+
+def test_each_region_carries_what_the_function_says_there() -> None:
+    always = texts(figures.verdict_regions(lambda *_: True))
+    budget_only = texts(figures.verdict_regions(lambda time, stall, budget: time <= budget))
+    assert (texts(draw("verdict_regions")).count("split"), always.count("split")) == (1, 3)
+    assert budget_only.count("stay together") == 2
+
+
+def test_what_is_made_up_says_so() -> None:
+    legend = {text for text in texts(draw("ttft_parts")) if "made up" in text}
+    assert legend == {"queue (40 ms, made up)", "first decode (30 ms, made up)"}
+
+
+def test_no_time_is_written_across_the_stall_line() -> None:
+    figure = draw("transfer_times")
+    figure.savefig(io.BytesIO(), format="png")  # settles the layout
+    (axes,) = figure.axes
+    (line,) = axes.lines
+    (stall, _), _ = line.get_transform().transform(line.get_xydata())
+    for label in axes.texts:
+        box = label.get_window_extent()
+        assert not box.x0 < stall < box.x1, label.get_text()
+
+
+def test_the_ticks_of_the_timeline_are_round() -> None:
+    (axes,) = figures.timeline(204.8, 15.6).axes
+    assert [tick for tick in axes.get_xticks() if tick >= 0] == [0, 100, 200, 300]
 
 
 def test_the_map_shows_the_flat_stall_line_of_the_model() -> None:
@@ -179,27 +207,43 @@ ODD: list[Callable[..., Any]] = [
 ]
 
 
+def assert_short(message: str) -> None:
+    lines = message.splitlines()
+    assert 1 <= len(lines) <= 3
+    assert max(map(len, lines)) <= LINE_WIDTH
+
+
 def test_an_unfinished_function_is_one_kind_line() -> None:
     printed, displayed = shown(figures.transfer_times, stub)
     assert printed == ("Not finished yet: `stub`. Fill it in above, then run this cell again.\n")
     assert displayed == []
 
 
+def test_the_map_names_all_unfinished_functions_that_it_needs_at_once() -> None:
+    functions = Functions({"kv_transfer_ms": reference.kv_transfer_ms})
+    printed, displayed = shown(figures.break_even_map, functions, DEFAULT_MODEL, BUDGET_MS)
+    assert displayed == []
+    assert re.findall(r"`(\w+)`", printed) == [
+        "stall_avoided_ms",
+        "split_worthwhile",
+        "break_even_bandwidth",
+    ]
+
+
 @pytest.mark.parametrize("odd", ODD)
-def test_an_odd_answer_is_one_short_line_that_names_the_function(odd: Callable[..., Any]) -> None:
+def test_an_odd_answer_is_a_short_message_that_names_the_function(odd: Callable[..., Any]) -> None:
     odd.__name__ = "kv_transfer_ms"
     printed, displayed = shown(figures.transfer_times, odd)
     assert displayed == []
-    assert printed.count("\n") == 1
     assert printed.startswith("`kv_transfer_ms` r")
-    assert len(printed) < 200
+    assert_short(printed)
 
 
 @pytest.mark.parametrize("odd", [lambda *_: 1, lambda *_: "yes", raises])
-def test_a_verdict_that_is_no_bool_is_one_short_line(odd: Callable[..., Any]) -> None:
+def test_a_verdict_that_is_no_bool_is_a_short_message(odd: Callable[..., Any]) -> None:
     printed, displayed = shown(figures.verdict_regions, odd)
     assert displayed == []
-    assert printed.count("\n") == 1
+    assert_short(printed)
 
 
 def test_what_a_function_prints_stays_out_of_the_way() -> None:
@@ -228,7 +272,7 @@ def test_a_wrong_but_drawable_number_is_drawn(value: float) -> None:
 
 def test_drawing_leaves_pyplot_alone() -> None:
     code = (
-        "import sys, course.explorer as e; e.image_html(e.timeline(1, 1)); "
+        "import sys, course.explorer as e; e.image_html(e.timeline(1, 1), ''); "
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
