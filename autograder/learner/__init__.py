@@ -1,0 +1,1 @@
+"""What runs inside the sandbox. Of the rest it imports only what it shares with the examiner."""
