@@ -1,0 +1,311 @@
+"""Examine one submission: from a submitted notebook to points and an autograded notebook.
+
+Runs in a worker, which owns a room. The worker forks an examiner, hands it learner processes, and
+watches both: whatever they do, the examination ends in time and with a result.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import select
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.utils import is_grade, is_solution, is_task
+
+from autograder import stamp
+from autograder.examiner import Examination, Examiner
+from autograder.learner_side import error_output
+from autograder.limits import Limits
+from autograder.link import Began, ExaminerEnd, Finished, Shown, Wanted, WhyLost, WorkerEnd
+from autograder.plan import Side, make_plan
+from autograder.reconcile import Reconciled, reconcile
+from autograder.result import CellResult, Result
+from autograder.sandbox.lock import die_with_parent
+from autograder.sandbox.room import LearnerProcess, Room
+from autograder.scoring import Score
+from autograder.shell import Shell
+from autograder.trusted import TrustedNotebook
+
+TICK_SECONDS: Final = 0.02
+GRACE_SECONDS: Final = 5.0
+"""What a test cell gets beyond its calls' time for its own work."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a worker examines with: made once, used for every submission.
+
+    Args:
+        room: where learner processes come from.
+        shell: the examiner's, which runs cells only in forked children.
+        rehearsed: the trusted cells that are compiled.
+    """
+
+    room: Room
+    shell: Shell
+    rehearsed: set[str] = field(default_factory=set)
+
+    def rehearse(self, task: Examination) -> None:
+        """Have the trusted cells compiled, once for all submissions whose plan is the same."""
+        sources = [
+            source
+            for source, side in zip(task.sources, task.plan.sides, strict=True)
+            if source is not None and side in (Side.BOTH, Side.EXAMINER)
+        ]
+        key = "\0".join(sources)
+        if key not in self.rehearsed:
+            self.shell.rehearse(sources)
+            self.rehearsed.add(key)
+
+
+@dataclass
+class _Progress:
+    """What is known of an examination so far."""
+
+    shown: dict[int, Shown] = field(default_factory=dict)
+    marked: set[int] = field(default_factory=set)
+    cell: int = 0
+    finished: bool = False
+
+
+def examine(
+    bench: Bench,
+    trusted: TrustedNotebook,
+    submitted: NotebookNode,
+    limits: Limits,
+    submitted_files: Mapping[str, bytes],
+    support_files: Mapping[str, bytes],
+) -> Result:
+    """Examine a submitted notebook.
+
+    Args:
+        bench: the worker's room and shell.
+        trusted: the source.
+        submitted: the notebook that was handed in, of any shape.
+        limits: how long things may take.
+        submitted_files: other files of the submission, by relative path; only the learner's
+            process sees them.
+        support_files: the source's files beside the notebook; they win over submitted ones.
+    """
+    started = time.monotonic()
+    reconciled = reconcile(trusted, submitted)
+    cells = reconciled.notebook.cells
+    task = Examination(cells, reconciled.sources, make_plan(cells, reconciled.sources), limits)
+    bench.rehearse(task)
+    progress = _Progress()
+    deadline = started + limits.submission_seconds
+    notes = list(reconciled.notes)
+    files = {**submitted_files, **support_files}
+    while not progress.finished:
+        watched = replace(task, marked=frozenset(progress.marked))
+        ended = _Watched(bench, watched, files, support_files, deadline).run(progress)
+        if progress.finished:
+            break
+        if time.monotonic() >= deadline:
+            notes.append(f"stopped after {limits.submission_seconds:g} s")
+            break
+        if progress.cell in progress.marked or not is_grade(cells[progress.cell]):
+            notes.append(f"the examination could not go on: {ended}")
+            break
+        progress.shown[progress.cell] = _lost(progress.cell, ended)
+        progress.marked.add(progress.cell)
+    results = _results(reconciled, progress)
+    notebook = _autograded(reconciled, progress)
+    return Result(
+        trusted.name,
+        results,
+        nbformat.v4.writes(notebook).encode(),
+        tuple(notes),
+        seconds=time.monotonic() - started,
+    )
+
+
+class _Watched:
+    """One examiner at work, with its learner processes."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        task: Examination,
+        files: Mapping[str, bytes],
+        support_files: Mapping[str, bytes],
+        deadline: float,
+    ) -> None:
+        self._bench = bench
+        self._task = task
+        self._files = files
+        self._support_files = support_files
+        self._deadline = deadline
+        self._learner: LearnerProcess | None = None
+        self._overrun = ""
+
+    def run(self, progress: _Progress) -> str:
+        """Fork an examiner and follow it to its end; return how it ended."""
+        ours, theirs = socket.socketpair()
+        with tempfile.TemporaryDirectory(prefix="examiner-", ignore_cleanup_errors=True) as folder:
+            pid = os.fork()
+            if pid == 0:
+                ours.close()
+                self._become_examiner(theirs, Path(folder))
+            theirs.close()
+            try:
+                return self._follow(WorkerEnd(ours), progress)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                ours.close()
+                self._dismiss()
+
+    def _become_examiner(self, connection: socket.socket, folder: Path) -> NoReturn:
+        try:
+            die_with_parent()
+            gc.disable()
+            _close_other_descriptors(connection.fileno())
+            size = self._task.limits.memory_bytes
+            resource.setrlimit(resource.RLIMIT_AS, (size, size))
+            _write(folder, self._support_files)
+            os.chdir(folder)
+            Examiner(self._task, ExaminerEnd(connection), self._bench.shell).run()
+        finally:
+            os._exit(0)
+
+    def _follow(self, link: WorkerEnd, progress: _Progress) -> str:
+        patience = self._task.limits.cell_seconds + self._task.limits.call_seconds + GRACE_SECONDS
+        heard = look = time.monotonic()
+        poll = select.poll()
+        poll.register(link.connection, select.POLLIN)
+        while True:
+            if poll.poll(TICK_SECONDS * 1000):
+                heard = time.monotonic()
+                try:
+                    for report in link.reports():
+                        self._take(report, link, progress)
+                except EOFError:
+                    return "the examiner ended"
+                if progress.finished:
+                    return ""
+            now = time.monotonic()
+            if now >= look:
+                look = now + TICK_SECONDS
+                if self._learner and not self._overrun and (why := self._learner.overrun()):
+                    self._overrun = why
+                    self._learner.kill()
+            if now >= self._deadline:
+                return "out of time"
+            if now - heard > patience:
+                return f"the test took more than {patience:g} s"
+
+    def _take(self, report: Any, link: WorkerEnd, progress: _Progress) -> None:
+        match report:
+            case Began(cell=cell):
+                progress.cell = cell
+            case Shown(cell=cell, score=points):
+                progress.shown[cell] = report
+                if points is not None:
+                    progress.marked.add(cell)
+            case Wanted():
+                self._dismiss()
+                self._overrun = ""
+                self._learner = self._bench.room.admit(self._files)
+                link.give_process(self._learner.socket)
+            case WhyLost():
+                link.tell_why(self._why_lost())
+            case Finished():
+                progress.finished = True
+
+    def _why_lost(self) -> str:
+        if self._overrun:
+            return f"the learner's process used {self._overrun} and was stopped"
+        if self._learner is None:
+            return ""
+        status = self._learner.kill()
+        if status is not None and status < 0 and -status != signal.SIGKILL:
+            return f"the learner's process crashed ({signal.Signals(-status).name})"
+        return ""
+
+    def _dismiss(self) -> None:
+        if self._learner is not None:
+            self._learner.close()
+            self._learner = None
+
+
+def _close_other_descriptors(kept: int) -> None:
+    for standard in (0, 1, 2):
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, standard)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+def _lost(cell: int, why: str) -> Shown:
+    return Shown(cell, [error_output(why)], score=Score(0.0, "failed"), error=why)
+
+
+def _results(reconciled: Reconciled, progress: _Progress) -> tuple[CellResult, ...]:
+    return tuple(
+        _cell_result(cell, progress.shown.get(index))
+        for index, cell in enumerate(reconciled.notebook.cells)
+        if is_grade(cell) or is_task(cell)
+    )
+
+
+def _cell_result(cell: NotebookNode, shown: Shown | None) -> CellResult:
+    name, most = cell.metadata.nbgrader["grade_id"], float(cell.metadata.nbgrader["points"])
+    if cell.cell_type != "code" or is_solution(cell):
+        return CellResult(name, None, most, "manual")
+    if shown is None or shown.score is None:
+        return CellResult(name, 0.0, most, "failed", error="not reached")
+    score = shown.score
+    return CellResult(name, score.points, most, score.status, shown.reason, shown.error)
+
+
+def _autograded(reconciled: Reconciled, progress: _Progress) -> NotebookNode:
+    """Return the notebook with what its cells showed when they were examined."""
+    executed = 0
+    for index, cell in enumerate(reconciled.notebook.cells):
+        if cell.cell_type != "code":
+            continue
+        shown = progress.shown.get(index)
+        marked = is_grade(cell) and not is_solution(cell)
+        if shown is None:
+            cell.outputs, cell.execution_count = [], None
+            if marked:
+                shown = _lost(index, "not reached")
+            else:
+                continue
+        executed += 1
+        cell.execution_count = executed
+        cell.outputs = nbformat.from_dict(shown.outputs)
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = executed
+        told: dict[str, Any] = {}
+        if marked and shown.reason:
+            told["reason"] = shown.reason
+        if not marked and shown.failed:
+            told["failed"] = "" if shown.tests_ran else shown.failed
+        if submitted := reconciled.submitted_outputs.get(cell.id):
+            told["submitted_outputs"] = submitted
+        if told:
+            cell.metadata[stamp.KEY] = told
+    return reconciled.notebook

@@ -1,0 +1,57 @@
+"""From what a test cell did to its points: nbgrader's rules, made safe.
+
+Full points for no error, none for an error; a number as the last value is partial credit, kept
+within 0 and the cell's points. Unlike stock nbgrader, output on stderr is no failure, numpy's
+numbers count, and a negative or too large number is clamped instead of full marks or a crash.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from autograder.result import Status
+
+
+@dataclass(frozen=True)
+class Score:
+    """Points for one test cell, and a note for the instructor where something was odd."""
+
+    points: float
+    status: Status
+    note: str = ""
+
+
+def score(max_points: float, *, failed: bool, value: object) -> Score:
+    """Return the points of a test cell.
+
+    Args:
+        max_points: what the cell is worth.
+        failed: whether it ended in an error, or a failure that sticks (see `examiner`).
+        value: what its last line displayed, or None.
+    """
+    if failed:
+        return Score(0.0, "failed")
+    if not _is_number(value):
+        return Score(max_points, "passed")
+    number: Any = value
+    credit = float(number)
+    if math.isnan(credit):
+        return Score(0.0, _status(0.0, max_points), "partial credit of NaN counts as 0")
+    points = min(max(credit, 0.0), max_points)
+    note = "" if points == credit else f"partial credit of {credit:g} counts as {points:g}"
+    return Score(points, _status(points, max_points), note)
+
+
+def _status(points: float, max_points: float) -> Status:
+    if points == max_points:
+        return "passed"
+    return "partial" if points else "failed"
+
+
+def _is_number(value: object) -> bool:
+    if type(value) in (int, float):
+        return True
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return type(value).__module__ == "numpy" and kind in "iuf" and getattr(value, "ndim", 1) == 0
