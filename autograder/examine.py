@@ -12,9 +12,10 @@ import resource
 import select
 import signal
 import socket
+import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -121,6 +122,7 @@ def examine(
             break
         progress.shown[progress.cell] = _lost(progress.cell, ended)
         progress.marked.add(progress.cell)
+    notes += _locked_cells_that_failed(task, progress)
     results = _results(reconciled, progress)
     notebook = _autograded(reconciled, progress)
     return Result(
@@ -130,6 +132,13 @@ def examine(
         tuple(notes),
         seconds=time.monotonic() - started,
     )
+
+
+def _locked_cells_that_failed(task: Examination, progress: _Progress) -> Iterator[str]:
+    for index, side in enumerate(task.plan.sides):
+        shown = progress.shown.get(index)
+        if side is Side.BOTH and shown and shown.error:
+            yield f"a locked cell of the source's failed, cell {index + 1}: {shown.error}"
 
 
 class _Watched:
@@ -178,6 +187,7 @@ class _Watched:
             resource.setrlimit(resource.RLIMIT_AS, (size, size))
             _write(folder, self._support_files)
             os.chdir(folder)
+            sys.path.insert(0, str(folder))
             Examiner(self._task, ExaminerEnd(connection), self._bench.shell).run()
         finally:
             os._exit(0)

@@ -84,9 +84,10 @@ class Examiner:
         outcome = self._shell.run(trusted)
         changed = learners != trusted
         ran = self._learner.run(index, learners, report=changed)
+        error = _error_text(outcome.outputs)
         if changed:
-            return Shown(index, ran.outputs, ran.failed, self._learner.called)
-        return Shown(index, outcome.outputs)
+            return Shown(index, ran.outputs, ran.failed, self._learner.called, error=error)
+        return Shown(index, outcome.outputs, error=error)
 
     def _mark(self, index: int) -> Shown:
         source = self._trusted(index)

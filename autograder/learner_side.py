@@ -108,7 +108,7 @@ class LearnerSide:
         self._namespace = namespace
         self._limits = limits
         self._seed = seed
-        self._classes = ExceptionClasses(namespace, plan.trusted_names)
+        self._classes = ExceptionClasses(namespace, plan.trusted_names, self._opaque_used)
         self._channel: Channel[Reply] | None = None
         self._ids = count(1)
         self._worked: list[tuple[int, str]] = []
@@ -275,10 +275,13 @@ class LearnerSide:
             if self._bound.pop(name, None) is not None:
                 self._namespace.pop(name, None)
 
+    def _function(self, name: str, binding: FunctionBinding) -> object:
+        return make_function(name, binding, self.call, self._texts, self._opaque_used)
+
     def _value(self, name: str, binding: Binding) -> tuple[object, bytes | None]:
         match binding:
             case FunctionBinding():
-                return make_function(name, binding, self.call, self._texts), None
+                return self._function(name, binding), None
             case ExceptionBinding(exception=exception):
                 return self._classes.find(exception), None
             case _:

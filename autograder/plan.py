@@ -78,7 +78,7 @@ def make_plan(cells: Sequence[NotebookNode], sources: Sequence[str | None]) -> P
             owned |= found.bound
         if source is not None and side in (Side.EXAMINER, Side.BOTH):
             trusted |= found.bound
-            wanted |= found.used
+            wanted |= found.used | (found.bound & owned)
             seeds |= "seed" in source
         sides.append(side)
         learner_names.append(owned)

@@ -23,7 +23,11 @@ Call = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def make_function(
-    name: str, binding: FunctionBinding, call: Call, cells: Mapping[int, str]
+    name: str,
+    binding: FunctionBinding,
+    call: Call,
+    cells: Mapping[int, str],
+    on_use: Callable[[], None],
 ) -> FunctionType:
     """Return a function that stands in for the learner's.
 
@@ -32,6 +36,7 @@ def make_function(
         binding: what the learner's process says of it.
         call: makes the call: name, positional and keyword arguments.
         cells: the text of each of the learner's cells that has run, by its request's id.
+        on_use: called when an opaque default is used.
 
     Raises:
         Malformed: no function can have such a signature.
@@ -45,12 +50,12 @@ def make_function(
     stand_in.__doc__ = binding.doc
     stand_in.__module__ = "__main__"
     if binding.parameters is not None:
-        stand_in.__signature__ = _signature(binding.parameters)  # type: ignore[attr-defined]
+        stand_in.__signature__ = _signature(binding.parameters, on_use)  # type: ignore[attr-defined]
     _give_source(stand_in, binding, cells)
     return stand_in
 
 
-def _signature(parameters: tuple[Parameter, ...]) -> inspect.Signature:
+def _signature(parameters: tuple[Parameter, ...], on_use: Callable[[], None]) -> inspect.Signature:
     try:
         return inspect.Signature(
             [
@@ -60,7 +65,7 @@ def _signature(parameters: tuple[Parameter, ...]) -> inspect.Signature:
                     default=(
                         inspect.Parameter.empty
                         if parameter.default is None
-                        else decode(parameter.default)
+                        else decode(parameter.default, on_use=on_use)
                     ),
                 )
                 for parameter in parameters
@@ -105,9 +110,13 @@ class ExceptionClasses:
     Args:
         namespace: the examiner's names.
         trusted: those of them that trusted cells bind.
+        on_use: called when an opaque value among an exception's args is used.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], trusted: Container[str]) -> None:
+    def __init__(
+        self, namespace: Mapping[str, Any], trusted: Container[str], on_use: Callable[[], None]
+    ) -> None:
+        self._on_use = on_use
         self._namespace = namespace
         self._trusted = trusted
         self._made: dict[ExceptionClass, type[BaseException]] = {}
@@ -153,7 +162,7 @@ class ExceptionClasses:
             Malformed: there can be no such exception.
         """
         kind = self.find(raised.exception)
-        args = (raised.text,) if raised.args is None else decode(raised.args)
+        args = (raised.text,) if raised.args is None else decode(raised.args, on_use=self._on_use)
         if type(args) is not tuple:
             raise Malformed("an exception's args are no tuple")
         try:

@@ -182,7 +182,8 @@ class _LearnerProcess:
         return bindings, tuple(deleted)
 
     def _is_reportable(self, name: str, value: object) -> bool:
-        if value is _MISSING or isinstance(value, types.ModuleType):
+        # Looking at more than the type of an opaque value would be using it.
+        if value is _MISSING or type(value) is Opaque or isinstance(value, types.ModuleType):
             return False
         # IPython's own: In, Out, exit and friends.
         return self._shell.user_ns_hidden.get(name, _MISSING) is not value

@@ -1,0 +1,1 @@
+"""A second assignment, unlike the lesson: what else nbgrader's users put into theirs."""
