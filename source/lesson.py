@@ -216,7 +216,7 @@ checks.kv_transfer_value(kv_transfer_ms)
 import random
 
 rng = random.Random(41)
-for _ in range(20):
+for _ in range(6):
     kv_bytes, bandwidth = rng.randrange(1, 2**40), rng.uniform(1e6, 1e12)
     assert math.isclose(kv_transfer_ms(kv_bytes, bandwidth), kv_bytes / bandwidth * 1000, rel_tol=1e-9), (
         "kv_transfer_ms is off for some payload and bandwidth. Bytes over bytes/s gives seconds; the result is in ms, not rounded."
@@ -265,7 +265,7 @@ checks.ttft_sum(ttft_ms)
 import random
 
 rng = random.Random(42)
-for _ in range(20):
+for _ in range(6):
     queue, prefill, transfer, decode = (rng.uniform(0, 1000) for _ in range(4))
     assert math.isclose(ttft_ms(queue, prefill, transfer, decode), queue + prefill + transfer + decode, rel_tol=1e-9), (
         "ttft_ms is off for some parts. The request waits for all four, one after the other."
@@ -308,7 +308,7 @@ checks.stall_value(stall_avoided_ms)
 import random
 
 rng = random.Random(43)
-for _ in range(20):
+for _ in range(6):
     decodes, tokens = rng.randrange(1, 65), rng.randrange(1, 131_073)
     decode_cost, prefill_cost = rng.uniform(0.5, 40), rng.uniform(0.01, 2)
     assert math.isclose(
@@ -323,7 +323,7 @@ checks.stall_arguments(stall_avoided_ms)
 import random
 
 rng = random.Random(44)
-for _ in range(20):
+for _ in range(6):
     decodes, tokens, prefill_cost = rng.randrange(1, 65), rng.randrange(1, 131_073), rng.uniform(0.01, 2)
     assert math.isclose(stall_avoided_ms(decodes, tokens), tokens * 0.1, rel_tol=1e-9), (
         "stall_avoided_ms should use the costs of its signature when none are given."
@@ -364,7 +364,7 @@ checks.split_clear(split_worthwhile)
 import random
 
 rng = random.Random(45)
-for _ in range(20):
+for _ in range(6):
     transfer = rng.uniform(5, 500)
     more, less = transfer * rng.uniform(1.1, 3), transfer * rng.uniform(0.1, 0.9)
     assert split_worthwhile(transfer, more, more), "Both conditions hold, so the split is worthwhile."
@@ -410,7 +410,7 @@ checks.break_even_value(break_even_bandwidth)
 import random
 
 rng = random.Random(46)
-for _ in range(20):
+for _ in range(6):
     kv_bytes, limit = rng.choice([rng.randrange(1, 10_000), rng.randrange(1, 2**40)]), rng.uniform(0.5, 5000)
     assert math.isclose(break_even_bandwidth(kv_bytes, limit), kv_bytes * 1000 / limit, rel_tol=1e-9), (
         "break_even_bandwidth is off for some payload and limit. The limit is in ms, the result in bytes per second, not rounded."
