@@ -34,11 +34,22 @@ release: release/disaggregation/lesson.ipynb ## Build the notebooks from source/
 	@:
 
 .PHONY: bench
-bench: $(ENVIRONMENT) ## Measure how fast the explorer redraws and the course is imported
-	@python -m benchmarks.redraw
+bench: $(ENVIRONMENT) ## Measure grading beside stock nbgrader, and redrawing (ARGS=--large: 1,000 submissions too)
+	@python -m benchmarks.redraw; redraw=$$?; python -m benchmarks.grading $(ARGS) && exit $$redraw
+
+.PHONY: bench-otter
+bench-otter: .venv-otter/made ## Install otter-grader, apart, so that make bench measures it too
+	@:
 
 $(ENVIRONMENT): pyproject.toml requirements.lock .ci/environment
 	@.ci/environment
+
+# The lesson's own dependencies are there as well, but no lock: whatever otter-grader is newest.
+.venv-otter/made: pyproject.toml | $(ENVIRONMENT)
+	@echo "Making an environment for otter-grader in .venv-otter"
+	@python -m venv --clear .venv-otter
+	@.venv-otter/bin/python -m pip install -qq --disable-pip-version-check 'otter-grader[grading]' --editable .
+	@touch $@
 
 source/disaggregation/%.ipynb: source/%.py $(wildcard course/*.py) source/build.py | $(ENVIRONMENT)
 	@echo "Building $@"

@@ -1,10 +1,11 @@
 """nbgrader's settings for this course; the folder of this file is the course directory."""
 
-from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.plugins import FileNameCollectorPlugin
-from nbgrader.preprocessors import GetGrades
+from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, SaveAutoGrades
 
-from autograder.feedback import HideTests
+from autograder.feedback import FeedbackExporter, HideTests, ReadMarks
+from autograder.formgrader import SafeOutputs, markdown2html
+from autograder.preprocessors import Examine
 
 c = get_config()  # noqa: F821 (traitlets provides it)
 
@@ -18,11 +19,22 @@ c.ClearSolutions.text_stub = "Your answer here."
 # Every lesson of the chapter ends with the same reference.
 c.IncludeHeaderFooter.footer = "source/footer.ipynb"
 
-# A cell of this lesson needs milliseconds; ten seconds tell a hang from a slow machine.
-c.Execute.timeout = 10
+# `nbgrader autograde` and formgrader grade as `autograder grade` does: in the sandbox.
+c.Autograde.sanitize_preprocessors = [Examine]
+c.Autograde.autograde_preprocessors = [SaveAutoGrades, AssignLatePenalties, CheckCellMetadata]
+
+# A cell of this lesson needs milliseconds; some seconds tell a hang from a slow machine.
+c.Examine.call_seconds = 5
+c.Examine.cell_seconds = 10
+c.Examine.preload = ["course"]
 
 # nbgrader's own feedback shows the hidden tests and what the learner's code made of them.
-c.GenerateFeedback.preprocessors = [GetGrades, HideTests, CSSHTMLHeaderPreprocessor]
+c.GenerateFeedback.preprocessors = [ReadMarks, HideTests]
+c.GenerateFeedback.exporter_class = FeedbackExporter
+
+# What a submission shows must not act in formgrader's page.
+c.HTMLExporter.preprocessors = [SafeOutputs]
+c.HTMLExporter.filters = {"markdown2html": markdown2html}
 
 # `nbgrader zip_collect` takes files named STUDENT_2026-11-20-10-30-15_NOTEBOOK.ipynb, whatever the
 # student's id consists of. It matches against the whole path, hence the folders before the name.

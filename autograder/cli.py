@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+# Everything else is imported where it is needed, so that --help answers at once: nbgrader alone
+# takes a second.
+if TYPE_CHECKING:
+    from nbgrader.coursedir import CourseDirectory
+    from rich.progress import Progress
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
+NEEDS_A_LOOK = 1
 USAGE_ERROR = 2
+STOPPED = 130
 
+Assignment = Annotated[str, typer.Argument(help="The assignment's name, a folder in source/.")]
+Learners = Annotated[
+    list[str] | None, typer.Option("--learner", help="Only this learner; may be repeated.")
+]
 CourseOption = Annotated[
     Path, typer.Option("--course", help="The course directory, which holds nbgrader_config.py.")
 ]
@@ -18,34 +33,187 @@ CourseOption = Annotated[
 
 @app.callback()
 def main() -> None:
-    """Work on an nbgrader course. Run it in the course directory, or name that with --course."""
+    """Work on an nbgrader course. Run it in the course directory, or name that with --course.
+
+    Exit status: 0 if all is well, 1 if some submissions need a look, 2 if the command cannot work
+    as things are.
+    """
 
 
 @app.command()
-def scores(
-    assignment: Annotated[str, typer.Argument(help="The assignment's name, a folder in source/.")],
+def release(assignment: Assignment, course: CourseOption = Path()) -> None:
+    """Try an assignment out, refuse what would be graded wrongly, and generate its release."""
+    from autograder.publish import publish
+
+    with _errors_explained():
+        released = publish(_open(course), assignment)
+    for note in released.notes:
+        typer.echo(f"note: {note}")
+    typer.echo(f"Released {', '.join(released.notebooks)} to {released.folder}")
+
+
+@app.command()
+def grade(
+    assignment: Assignment,
     course: CourseOption = Path(),
+    learner: Learners = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Grade unchanged submissions too, say after an extension."),
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Submissions at a time. By default one per core."),
+    ] = None,
+    trust_submissions: Annotated[
+        bool,
+        typer.Option("--trust-submissions", help="Run submissions without a sandbox."),
+    ] = False,
+    result: Annotated[
+        Path | None, typer.Option("--result", help="Write all results to this JSON file.")
+    ] = None,
 ) -> None:
-    """Print the class's points per question, and the submissions that need a look."""
-    # Imported here so that --help answers at once: nbgrader takes a second to import.
+    """Grade what the class handed in, as far as it has changed since it was graded."""
     from rich.console import Console
 
-    from autograder.coursedir import NoCourse, open_course
-    from autograder.scores import UnknownAssignment, class_scores
+    from autograder.batch import grade_class
+    from autograder.scores import class_scores
+    from autograder.tables import print_scores, write_result
+
+    with _errors_explained(), _progress() as progress:
+        opened = _open(course)
+        task = progress.add_task(f"Grading {assignment}", total=None)
+        graded = grade_class(
+            opened,
+            assignment,
+            learner or (),
+            force=force,
+            jobs=jobs,
+            trust=trust_submissions,
+            on_progress=lambda done, of: progress.update(task, completed=done, total=of),
+        )
+    scores = class_scores(opened, assignment)
+    if trust_submissions:
+        typer.echo("Submissions ran WITHOUT a sandbox, since you trust them.")
+    print_scores(scores, Console())
+    if result is not None:
+        write_result(scores, graded, result)
+    if any(each.status == "failed" for each in graded):
+        raise typer.Exit(NEEDS_A_LOOK)
+
+
+@app.command()
+def scores(assignment: Assignment, course: CourseOption = Path()) -> None:
+    """Print the class's points per question, and the submissions that need a look."""
+    from rich.console import Console
+
+    from autograder.scores import class_scores
     from autograder.tables import print_scores
 
-    try:
-        result = class_scores(open_course(course), assignment)
-    except NoCourse:
-        _stop(f"{course.resolve()} has no nbgrader_config.py. Name the course with --course.")
-    except UnknownAssignment:
-        _stop(
-            f"The gradebook knows no assignment {assignment!r}. "
-            f"Run: nbgrader generate_assignment {assignment}"
+    with _errors_explained():
+        print_scores(class_scores(_open(course), assignment), Console())
+
+
+@app.command()
+def feedback(
+    assignment: Assignment,
+    course: CourseOption = Path(),
+    learner: Learners = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write anew what is already there.")
+    ] = False,
+) -> None:
+    """Write each learner's feedback page. It shows nothing of the hidden tests."""
+    from autograder.feedback import write_feedback
+
+    with _errors_explained(), _progress() as progress:
+        task = progress.add_task(f"Writing feedback on {assignment}", total=None)
+        without = write_feedback(
+            _open(course),
+            assignment,
+            learner or None,
+            force=force,
+            on_progress=lambda learner: progress.advance(task),
         )
-    print_scores(result, Console())
+    for each in without:
+        typer.echo(f"No feedback for {each.learner}: {each.reason}", err=True)
+    if without:
+        raise typer.Exit(NEEDS_A_LOOK)
 
 
-def _stop(message: str) -> None:
+@app.command()
+def report(assignment: Assignment, course: CourseOption = Path()) -> None:
+    """Write the instructor's page on how an assignment went."""
+    from autograder.report import write_report
+
+    with _errors_explained():
+        typer.echo(write_report(_open(course), assignment))
+
+
+@app.command()
+def doctor(course: CourseOption = Path()) -> None:
+    """Check that this machine can grade, and say what to mend."""
+    from rich.console import Console
+
+    from autograder.doctor import examine_installation
+
+    findings = examine_installation(course)
+    console = Console()
+    for finding in findings:
+        console.print(finding.text, markup=False)
+    if not all(finding.fine for finding in findings):
+        raise typer.Exit(USAGE_ERROR)
+
+
+def _open(course: Path) -> CourseDirectory:
+    from autograder.coursedir import open_course
+
+    return open_course(course)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+        yield progress
+
+
+@contextmanager
+def _errors_explained() -> Iterator[None]:
+    """Turn what can go wrong before any work is done into a message and an exit status."""
+    from autograder.batch import CannotGrade
+    from autograder.coursedir import NoCourse
+    from autograder.feedback import NothingGraded
+    from autograder.gradebook import UnknownAssignment
+    from autograder.gradebook_cells import MarksWouldBeLost
+    from autograder.publish import ReleaseFailed, ReleaseRefused
+    from autograder.sandbox.walls import Exposed, NoWalls
+    from autograder.trusted import BadSource
+
+    try:
+        yield
+    except NothingGraded as assignment:
+        _stop(f"Nothing of {assignment} has been graded. Run: autograder grade {assignment}")
+    except (
+        BadSource,
+        CannotGrade,
+        Exposed,
+        MarksWouldBeLost,
+        NoCourse,
+        NoWalls,
+        ReleaseFailed,
+        ReleaseRefused,
+        UnknownAssignment,
+    ) as error:
+        _stop(str(error))
+    except KeyboardInterrupt:
+        typer.echo("Stopped. What had been graded is kept; run it again for the rest.", err=True)
+        sys.exit(STOPPED)
+
+
+def _stop(message: str) -> NoReturn:
     typer.echo(message, err=True)
     raise typer.Exit(USAGE_ERROR)

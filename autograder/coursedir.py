@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 from nbgrader.apps import NbGrader
@@ -23,21 +24,34 @@ def open_course(root: Path) -> CourseDirectory:
         NoCourse: there is no nbgrader_config.py in the folder.
     """
     if not (root / CONFIG_FILE).is_file():
-        raise NoCourse(root)
+        raise NoCourse(
+            f"{root.resolve()} has no {CONFIG_FILE}. Name the course directory with --course."
+        )
     app = NbGrader()
-    app.initialize(argv=[], root=str(root.resolve()))
+    # nbgrader reads the working directory's configuration as well, which may be another course's.
+    with chdir(root):
+        app.initialize(argv=["--log-level=WARN"], root=str(root.resolve()))
     return app.coursedir
+
+
+def source_folder(course: CourseDirectory, assignment: str) -> Path:
+    """Return the folder of the instructor's version of an assignment."""
+    return Path(course.format_path(course.source_directory, ".", assignment))
 
 
 def source_notebooks(course: CourseDirectory, assignment: str) -> list[Path]:
     """Return the instructor's notebooks of an assignment, by name."""
-    folder = Path(course.format_path(course.source_directory, ".", assignment))
-    return sorted(folder.glob("*.ipynb"))
+    return sorted(source_folder(course, assignment).glob("*.ipynb"))
 
 
 def submission_folder(course: CourseDirectory, learner: str, assignment: str) -> Path:
     """Return the folder that holds what a learner handed in."""
     return Path(course.format_path(course.submitted_directory, learner, assignment))
+
+
+def autograded_folder(course: CourseDirectory, learner: str, assignment: str) -> Path:
+    """Return the folder for a learner's graded notebooks; "*" as the learner makes a pattern."""
+    return Path(course.format_path(course.autograded_directory, learner, assignment))
 
 
 def learners_who_submitted(course: CourseDirectory, assignment: str) -> Iterator[str]:

@@ -15,10 +15,11 @@ import socket
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final, NoReturn
 
 import nbformat
@@ -29,7 +30,16 @@ from autograder import stamp
 from autograder.examiner import Examination, Examiner
 from autograder.learner_side import error_output
 from autograder.limits import Limits
-from autograder.link import Began, ExaminerEnd, Finished, Shown, Wanted, WhyLost, WorkerEnd
+from autograder.link import (
+    Began,
+    Crashed,
+    ExaminerEnd,
+    Finished,
+    Shown,
+    Wanted,
+    WhyLost,
+    WorkerEnd,
+)
 from autograder.plan import Side, make_plan
 from autograder.reconcile import Reconciled, reconcile
 from autograder.result import CellResult, Result
@@ -79,6 +89,7 @@ class _Progress:
     marked: set[int] = field(default_factory=set)
     cell: int = 0
     finished: bool = False
+    crashed: str = ""
 
 
 def examine(
@@ -108,7 +119,10 @@ def examine(
     progress = _Progress()
     deadline = started + limits.submission_seconds
     notes = list(reconciled.notes)
-    files = {**submitted_files, **support_files}
+    beside, left_out = _apart(submitted_files, support_files)
+    if left_out:
+        notes.append(f"left out, being in the way of the source's files: {', '.join(left_out)}")
+    files = {**beside, **support_files}
     while not progress.finished:
         watched = replace(task, marked=frozenset(progress.marked))
         ended = _Watched(bench, watched, files, support_files, deadline).run(progress)
@@ -128,10 +142,23 @@ def examine(
     return Result(
         trusted.name,
         results,
-        nbformat.v4.writes(notebook).encode(),
+        notebook,
         tuple(notes),
         seconds=time.monotonic() - started,
     )
+
+
+def _apart(
+    submitted: Mapping[str, bytes], support: Mapping[str, bytes]
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return the submitted files that can lie beside the source's, and the names of the others."""
+    folders = {str(parent) for name in support for parent in PurePath(name).parents}
+    in_the_way = [
+        name
+        for name in submitted
+        if name in folders or any(str(parent) in support for parent in PurePath(name).parents)
+    ]
+    return {n: content for n, content in submitted.items() if n not in in_the_way}, in_the_way
 
 
 def _locked_cells_that_failed(task: Examination, progress: _Progress) -> Iterator[str]:
@@ -179,6 +206,7 @@ class _Watched:
                 self._dismiss()
 
     def _become_examiner(self, connection: socket.socket, folder: Path) -> NoReturn:
+        link = ExaminerEnd(connection)
         try:
             die_with_parent()
             gc.disable()
@@ -188,7 +216,10 @@ class _Watched:
             _write(folder, self._support_files)
             os.chdir(folder)
             sys.path.insert(0, str(folder))
-            Examiner(self._task, ExaminerEnd(connection), self._bench.shell).run()
+            Examiner(self._task, link, self._bench.shell).run()
+        except BaseException as error:
+            with suppress(OSError):
+                link.report(Crashed("".join(traceback.format_exception(error, limit=-3))))
         finally:
             os._exit(0)
 
@@ -204,7 +235,7 @@ class _Watched:
                     for report in link.reports():
                         self._take(report, link, progress)
                 except EOFError:
-                    return "the examiner ended"
+                    return progress.crashed or "the examiner ended"
                 if progress.finished:
                     return ""
             now = time.monotonic()
@@ -233,6 +264,8 @@ class _Watched:
                 link.give_process(self._learner.socket)
             case WhyLost():
                 link.tell_why(self._why_lost())
+            case Crashed(text=text):
+                progress.crashed = text
             case Finished():
                 progress.finished = True
 

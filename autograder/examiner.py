@@ -7,7 +7,7 @@ functions are stand-ins that call the learner's process, and its values are plai
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from autograder.limits import Limits
 from autograder.link import Began, ExaminerEnd, Finished, Shown
 from autograder.messages import assert_messages
 from autograder.plan import Plan, Side
-from autograder.scoring import Score, score
+from autograder.scoring import Score, is_number, score
 from autograder.shell import CellOutcome, Shell
 
 Output = dict[str, Any]
@@ -43,7 +43,7 @@ class Examination:
     sources: Sequence[str | None]
     plan: Plan
     limits: Limits
-    marked: Container[int] = ()
+    marked: Collection[int] = ()
 
 
 class Examiner:
@@ -54,7 +54,13 @@ class Examiner:
         self._link = link
         self._shell = shell
         self._learner = LearnerSide(
-            link.admit, link.why_lost, task.plan, shell.user_ns, task.limits, SEED
+            link.admit,
+            link.why_lost,
+            task.plan,
+            shell.user_ns,
+            task.limits,
+            SEED,
+            told=bool(task.marked),
         )
 
     def run(self) -> None:
@@ -77,7 +83,7 @@ class Examiner:
 
     def _run_learners(self, index: int) -> Shown:
         ran = self._learner.run(index, self._task.cells[index].source, report=True)
-        return Shown(index, ran.outputs, ran.failed, self._learner.called)
+        return Shown(index, ran.outputs, ran.failed, self._learner.told)
 
     def _run_in_both(self, index: int) -> Shown:
         trusted, learners = self._trusted(index), self._task.cells[index].source
@@ -86,11 +92,12 @@ class Examiner:
         ran = self._learner.run(index, learners, report=changed)
         error = _error_text(outcome.outputs)
         if changed:
-            return Shown(index, ran.outputs, ran.failed, self._learner.called, error=error)
+            return Shown(index, ran.outputs, ran.failed, self._learner.told, error=error)
         return Shown(index, outcome.outputs, error=error)
 
     def _mark(self, index: int) -> Shown:
         source = self._trusted(index)
+        self._learner.begin_test()
         outcome = self._shell.run(source)
         outputs = [output for output in outcome.outputs if not _on_stderr(output)]
         error = self._learner.failure or _error_text(outcome.outputs)
@@ -107,7 +114,7 @@ class Examiner:
         reason = self._reason(source, outcome) if error else ""
         return Shown(
             index,
-            _agreeing(outputs, points),
+            _agreeing(outputs, points, is_number(outcome.value)),
             score=points,
             reason=reason,
             error=error or points.note,
@@ -145,14 +152,14 @@ def _error_text(outputs: Sequence[Output]) -> str:
     return errors[-1] if errors else ""
 
 
-def _agreeing(outputs: Sequence[Output], points: Score) -> list[Output]:
+def _agreeing(outputs: Sequence[Output], points: Score, is_credit: bool) -> list[Output]:
     """Let nbgrader, which reads a displayed number as points, read the points that were given."""
     agreeing: list[Output] = []
     for output in outputs:
         if output["output_type"] == "execute_result":
             if _ends_in_error(outputs):
                 continue
-            if _as_points(output) not in (None, points.points):
+            if is_credit or _as_points(output) not in (None, points.points):
                 text = {"text/plain": f"{points.points}"}
                 output = {**output, "data": {**output["data"], **text}}
         agreeing.append(output)

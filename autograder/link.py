@@ -52,11 +52,17 @@ class WhyLost(Struct, frozen=True, tag=True):
     """The examiner asks how the last learner process ended; the answer is text."""
 
 
+class Crashed(Struct, frozen=True, tag=True):
+    """The examiner itself failed, which is a fault of ours; the text says where."""
+
+    text: str
+
+
 class Finished(Struct, frozen=True, tag=True):
     """Every cell has been examined."""
 
 
-Report = Began | Shown | Wanted | WhyLost | Finished
+Report = Began | Shown | Wanted | WhyLost | Crashed | Finished
 
 
 class ExaminerEnd:

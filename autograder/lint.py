@@ -96,6 +96,19 @@ def _between_cells(
                 "on the learner's side; tests run apart.",
                 "Bind it in a locked cell that is no test.",
             )
+    imported = {
+        name
+        for _, cell, _ in learners_side
+        if is_solution(cell)
+        for name in _imported(parse(cell.source))
+    }
+    for name in sorted(mine.used & imported - plan.trusted_names):
+        yield Remark(
+            _line_of(tree, name),
+            f"`{name}` is imported by the solution only, so that it is whatever the learner makes "
+            "of it.",
+            "Import it in the test cell.",
+        )
     for number, cell, there in learners_side:
         if is_solution(cell) or plan.sides[number - 1] is Side.BOTH:
             continue
@@ -107,6 +120,12 @@ def _between_cells(
                 "Move it into the test cell, or let it take what it needs as arguments.",
                 refuses=_defines(cell.source, name),
             )
+
+
+def _imported(tree: ast.Module | None) -> Iterator[str]:
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
 
 
 def _defines(source: str, name: str) -> bool:

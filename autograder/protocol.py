@@ -63,6 +63,7 @@ class RunCell(_Tagged, frozen=True):
     Args:
         report: whether names that changed are to be reported; where the examiner runs the same cell
             it has its own. What was not reported comes with the next report.
+        wanted: what is wanted from now on, if it is not what `Start` said.
         random_state: as `random_state.capture` wrote it; None leaves the process's own.
     """
 
@@ -70,6 +71,7 @@ class RunCell(_Tagged, frozen=True):
     source: str
     report: bool
     random_state: Data | None = None
+    wanted: Names = ()
 
 
 class Call(_Tagged, frozen=True):

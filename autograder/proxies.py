@@ -13,6 +13,7 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from types import FunctionType
 from typing import Any, TypeGuard, cast
 
@@ -165,12 +166,17 @@ class ExceptionClasses:
         args = (raised.text,) if raised.args is None else decode(raised.args, on_use=self._on_use)
         if type(args) is not tuple:
             raise Malformed("an exception's args are no tuple")
-        try:
-            return kind(*args)
-        except Exception:
-            exception = kind.__new__(kind)
-            exception.args = args
-            return exception
+        makers: tuple[Callable[[], BaseException], ...] = (
+            lambda: kind(*args),
+            lambda: kind.__new__(kind),
+            Exception,
+        )
+        for make in makers:
+            with suppress(Exception):
+                exception = make()
+                exception.args = args
+                return exception
+        raise Malformed("an exception that cannot be made")
 
 
 def _is_exception_class(value: object) -> TypeGuard[type[BaseException]]:

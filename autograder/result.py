@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from nbformat import NotebookNode
 
 Status = Literal["passed", "partial", "failed", "manual"]
 
@@ -35,15 +36,13 @@ class Result(msgspec.Struct, frozen=True):
     Args:
         notebook: the notebook's name, without ending.
         cells: the grade cells, in the source's order.
-        autograded: the notebook as graded, an ipynb file's bytes; empty when `failure` is set.
+        autograded: the notebook as graded.
         notes: what an instructor should know of this submission.
-        failure: why nothing could be graded, or "".
         seconds: wall time that the examination took.
     """
 
     notebook: str
     cells: tuple[CellResult, ...]
-    autograded: bytes
+    autograded: NotebookNode
     notes: tuple[str, ...] = ()
-    failure: str = ""
     seconds: float = 0.0

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment
+from nbgrader.api import Gradebook, SubmittedAssignment
 from nbgrader.coursedir import CourseDirectory
 
-from autograder.coursedir import learners_who_submitted, source_notebooks, submission_folder
-from autograder.notebook_file import UnreadableNotebook, read_notebook
+from autograder.autograded import graded_stamp
+from autograder.coursedir import (
+    autograded_folder,
+    learners_who_submitted,
+    source_notebooks,
+    submission_folder,
+)
+from autograder.gradebook import find_assignment
+from autograder.notebook_file import UnreadableNotebook, parse_notebook, read_notebook
+from autograder.submissions import read_submission
 
 
 @dataclass(frozen=True)
@@ -49,10 +56,6 @@ class ClassScores:
     learners: tuple[LearnerScores, ...]
 
 
-class UnknownAssignment(Exception):
-    """The gradebook has no assignment of that name."""
-
-
 def class_scores(course: CourseDirectory, assignment: str) -> ClassScores:
     """Read the scores of everyone who is in the gradebook or handed something in.
 
@@ -60,27 +63,31 @@ def class_scores(course: CourseDirectory, assignment: str) -> ClassScores:
         UnknownAssignment: the gradebook does not know the assignment.
     """
     with Gradebook(course.db_url, course.course_id) as gradebook:
-        try:
-            entry = gradebook.find_assignment(assignment)
-        except MissingEntry:
-            raise UnknownAssignment(assignment) from None
+        entry = find_assignment(gradebook, assignment)
         order = _notebook_order(course, assignment)
         questions = tuple(
             Question(notebook.name, cell.name, cell.max_score)
             for notebook in entry.notebooks
-            for cell in sorted(notebook.grade_cells, key=lambda c: order.index(c.name))
+            for cell in sorted(
+                (*notebook.grade_cells, *notebook.task_cells), key=lambda c: order.index(c.name)
+            )
         )
-        notebooks = [notebook.name for notebook in entry.notebooks if notebook.grade_cells]
+        notebooks = {
+            notebook.name: bool(notebook.grade_cells or notebook.task_cells)
+            for notebook in entry.notebooks
+        }
         submissions = {s.student_id: s for s in gradebook.assignment_submissions(assignment)}
         learners = {student.id for student in gradebook.students}
         learners |= set(learners_who_submitted(course, assignment))
-        rows = tuple(
-            _graded(submissions[learner], course, notebooks)
-            if learner in submissions
-            else _ungraded(learner, course, assignment, notebooks)
-            for learner in sorted(learners)
-        )
-    return ClassScores(assignment, questions, rows)
+        rows = []
+        for learner in sorted(learners):
+            folder = autograded_folder(course, learner, assignment)
+            if learner in submissions and folder.is_dir():
+                rows.append(_graded(submissions[learner], folder))
+            else:
+                reason = _why_ungraded(course, learner, assignment, notebooks)
+                rows.append(LearnerScores(learner, {}, None, (reason,)))
+    return ClassScores(assignment, questions, tuple(rows))
 
 
 def _notebook_order(course: CourseDirectory, assignment: str) -> list[str]:
@@ -90,42 +97,32 @@ def _notebook_order(course: CourseDirectory, assignment: str) -> list[str]:
     return [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
 
 
-def _graded(
-    submission: SubmittedAssignment, course: CourseDirectory, notebooks: list[str]
-) -> LearnerScores:
-    folder = submission_folder(course, submission.student_id, submission.name)
-    notes = list(_file_notes(folder, notebooks))
-    if notes:
-        return LearnerScores(submission.student_id, {}, None, tuple(notes))
+def _graded(submission: SubmittedAssignment, folder: Path) -> LearnerScores:
     points: dict[Question, float | None] = {}
+    notes: list[str] = []
     for notebook in submission.notebooks:
+        notes += graded_stamp(folder, notebook.name).notes
         for grade in notebook.grades:
             question = Question(notebook.name, grade.name, grade.max_score)
             points[question] = None if grade.needs_manual_grade else grade.score
     late = submission.total_seconds_late
     if late > 0:
         notes.append(f"late by {timedelta(seconds=round(late))}")
-    return LearnerScores(submission.student_id, points, submission.score, tuple(notes))
+    total = max(0.0, submission.score - submission.late_submission_penalty)
+    return LearnerScores(submission.student_id, points, total, tuple(dict.fromkeys(notes)))
 
 
-def _ungraded(
-    learner: str, course: CourseDirectory, assignment: str, notebooks: list[str]
-) -> LearnerScores:
-    folder = submission_folder(course, learner, assignment)
-    if not folder.is_dir():
-        return LearnerScores(learner, {}, None, ("nothing handed in",))
-    notes = tuple(_file_notes(folder, notebooks)) or ("not graded yet",)
-    return LearnerScores(learner, {}, None, notes)
-
-
-def _file_notes(folder: Path, notebooks: list[str]) -> Iterator[str]:
-    """Say what is wrong with the graded notebooks that were handed in, if anything."""
-    there = sorted(path.name for path in folder.glob("*.ipynb"))
-    for name in (f"{notebook}.ipynb" for notebook in notebooks):
-        if name not in there:
-            yield f"no {name}, but {', '.join(there)}" if there else f"no {name}"
-            continue
+def _why_ungraded(
+    course: CourseDirectory, learner: str, assignment: str, notebooks: dict[str, bool]
+) -> str:
+    if not submission_folder(course, learner, assignment).is_dir():
+        return "nothing handed in"
+    submission = read_submission(course, learner, assignment, notebooks)
+    if submission.failure:
+        return submission.failure
+    for name, content in submission.notebooks.items():
         try:
-            read_notebook(folder / name)
+            parse_notebook(content)
         except UnreadableNotebook as reason:
-            yield f"{name} cannot be graded: {reason}"
+            return f"{name}.ipynb: {reason}"
+    return "not graded yet"

@@ -33,7 +33,7 @@ def score(max_points: float, *, failed: bool, value: object) -> Score:
     """
     if failed:
         return Score(0.0, "failed")
-    if not _is_number(value):
+    if not is_number(value):
         return Score(max_points, "passed")
     number: Any = value
     credit = float(number)
@@ -50,7 +50,8 @@ def _status(points: float, max_points: float) -> Status:
     return "partial" if points else "failed"
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Say whether a last value is partial credit: an int, a float or numpy's, but no bool."""
     if type(value) in (int, float):
         return True
     kind = getattr(getattr(value, "dtype", None), "kind", "")

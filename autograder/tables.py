@@ -1,11 +1,16 @@
-"""Show a class's scores in a terminal; readable without colour."""
+"""Show a class's scores: in a terminal, readable without colour, and in a file for programs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from autograder.batch import Graded
 from autograder.scores import ClassScores, LearnerScores, Question
 
 
@@ -54,3 +59,34 @@ def _notes(scores: ClassScores) -> RenderableType:
     for row in noted:
         table.add_row(row.learner, "; ".join(row.notes))
     return table
+
+
+def write_result(scores: ClassScores, graded: Iterable[Graded], path: Path) -> None:
+    """Write everybody's points, and what became of the submissions, as JSON.
+
+    The file holds an object with `assignment` and `learners`, a list of objects:
+
+        learner: the student id.
+        status: graded, unchanged or failed in this run; null for others.
+        total: all points less a late penalty; null if nothing could be graded.
+        points: by notebook, then by grade cell; null where a person has to mark.
+        notes: what an instructor should know, why it failed among it.
+    """
+    status = {each.learner: each.status for each in graded}
+    reasons = {each.learner: each.notes for each in graded if each.status == "failed"}
+    learners = []
+    for row in scores.learners:
+        points: dict[str, dict[str, float | None]] = {}
+        for question, given in row.points.items():
+            points.setdefault(question.notebook, {})[question.grade_id] = given
+        learners.append(
+            {
+                "learner": row.learner,
+                "status": status.get(row.learner),
+                "total": row.total,
+                "points": points,
+                "notes": list(dict.fromkeys((*reasons.get(row.learner, ()), *row.notes))),
+            }
+        )
+    content = {"assignment": scores.assignment, "learners": learners}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")

@@ -22,11 +22,24 @@ class NbgraderFailed(Exception):
     """An nbgrader command ended with an error; the message is its output."""
 
 
+STOCK_GRADING: Final = """
+# The tests that compare with stock nbgrader take its own way of grading.
+del c.Autograde
+c.Execute.timeout = 10
+"""
+
+
 def make_course(folder: Path) -> None:
     """Make a course directory that holds what the repository's holds: source and configuration."""
     folder.mkdir(parents=True)
     shutil.copy(ROOT / "nbgrader_config.py", folder)
     shutil.copytree(ROOT / "source", folder / "source")
+
+
+def use_stock_grading(folder: Path) -> None:
+    """Have `nbgrader autograde` grade in a kernel, as it does without our configuration."""
+    with (folder / "nbgrader_config.py").open("a") as config:
+        config.write(STOCK_GRADING)
 
 
 def use_stock_autograder(folder: Path) -> None:

@@ -17,9 +17,9 @@ from tests.stock import grade_side_by_side, points
 
 GRADABLE = [learner for learner in CLASS if learner.gradable]
 UNGRADABLE = {
-    "eszter": "lesson.ipynb cannot be graded: it is not valid JSON: cut off, or not a notebook",
-    "femi": "lesson.ipynb cannot be graded: it is not valid JSON: cut off, or not a notebook",
-    "gwen": "no lesson.ipynb, but my notes.ipynb",
+    "eszter": "lesson.ipynb: it is not valid JSON: cut off, or not a notebook",
+    "femi": "lesson.ipynb: it is not valid JSON: cut off, or not a notebook",
+    "gwen": "not graded yet",
     "hugo": "nothing handed in",
 }
 

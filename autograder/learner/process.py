@@ -96,6 +96,8 @@ class _LearnerProcess:
         raise TypeError("Start comes once")
 
     def _run_cell(self, request: RunCell) -> CellDone:
+        if request.wanted:
+            self._wanted = request.wanted
         if request.random_state is not None:
             random_state.restore(request.random_state)
         self._cells[self._shell.execution_count] = request.id, _empty_lines(request.source)

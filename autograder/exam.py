@@ -1,0 +1,115 @@
+"""An assignment as workers need it: its trusted notebooks, support files and limits, in one piece.
+
+Loaded once, sent to every worker, and hashed: its digest is part of what says that a submission has
+been graded as it would be graded now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import find_all_files, is_grade, is_task
+
+from autograder.coursedir import source_folder, source_notebooks
+from autograder.limits import Limits
+from autograder.sandbox.environment import package_folders
+from autograder.sandbox.policy import Wall
+from autograder.trusted import TrustedNotebook, prepare
+
+
+@dataclass(frozen=True)
+class Exam:
+    """All that a worker needs to know besides the submission.
+
+    Args:
+        trusted: the assignment's notebooks.
+        support_files: the source's other files, by path relative to its folder.
+        limits: how long and large things may get.
+        preload: import packages that are loaded before a submission comes.
+        wall: what learners' code is kept in by.
+    """
+
+    trusted: tuple[TrustedNotebook, ...]
+    support_files: Mapping[str, bytes]
+    limits: Limits
+    preload: tuple[str, ...]
+    wall: Wall
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256, in hex, of all that can change a result, the grader's own code included."""
+        digest = hashlib.sha256()
+        for notebook in self.trusted:
+            digest.update(notebook.digest.encode())
+        digest.update(files_digest(self.support_files))
+        digest.update(msgspec.json.encode((self.limits, self.preload, self.wall)))
+        digest.update(_code_digest(("autograder", *self.preload)))
+        return digest.hexdigest()
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The exam as bytes; only a trusted process may make them, since they are a pickle."""
+        return pickle.dumps(self)
+
+    @property
+    def notebooks(self) -> dict[str, bool]:
+        """nbgrader's names of the assignment's notebooks, and whether points are given in each."""
+        return {
+            each.name: any(is_grade(cell) or is_task(cell) for cell in each.notebook.cells)
+            for each in self.trusted
+        }
+
+
+def load_exam(
+    course: CourseDirectory,
+    assignment: str,
+    limits: Limits,
+    preload: Iterable[str],
+    wall: Wall,
+    learners_own: Iterable[str] = (),
+) -> Exam:
+    """Read an assignment's source.
+
+    Args:
+        learners_own: support files that the learner's version stays of (nbgrader's
+            `Autograde.exclude_overwriting`), relative to the source's folder.
+
+    Raises:
+        BadSource: a notebook cannot be used.
+    """
+    folder = source_folder(course, assignment)
+    files = {
+        os.path.relpath(path, folder): Path(path).read_bytes()
+        for path in find_all_files(str(folder), [*course.ignore, "*.ipynb"])
+    }
+    for name in learners_own:
+        files.pop(os.path.normpath(name), None)
+    trusted = tuple(prepare(path, course) for path in source_notebooks(course, assignment))
+    return Exam(trusted, files, limits, tuple(preload), wall)
+
+
+def files_digest(files: Mapping[str, bytes]) -> bytes:
+    """Return a SHA-256 of the files' names and contents."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        for part in (os.fsencode(name), files[name]):
+            digest.update(hashlib.sha256(part).digest())
+    return digest.digest()
+
+
+def _code_digest(packages: Iterable[str]) -> bytes:
+    return files_digest(
+        {
+            str(path.relative_to(folder.parent)): path.read_bytes()
+            for folder in package_folders(packages)
+            for path in folder.rglob("*.py")
+        }
+    )

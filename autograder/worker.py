@@ -1,0 +1,186 @@
+"""Marks one submission: the function that a pool of worker processes is given.
+
+It takes and returns plain records of bytes and knows nothing of the course's folders or gradebook,
+so that the pool may be on this machine or elsewhere. What is costly to make, the room above all, is
+made once per process.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import pickle
+import pkgutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution
+
+from autograder.exam import Exam
+from autograder.examine import Bench, examine
+from autograder.learner.warm import USUAL
+from autograder.notebook_file import UnreadableNotebook, parse_notebook
+from autograder.sandbox.policy import Wall
+from autograder.sandbox.room import Room
+from autograder.shell import make_shell
+from autograder.stamp import Stamp, put_stamp
+from autograder.submissions import Submission
+
+EXAMS_KEPT: Final = 4
+
+
+@dataclass(frozen=True)
+class Job:
+    """A submission to mark.
+
+    Args:
+        learner: the student id.
+        exam: the packed exam.
+        exam_digest: the exam's digest, by which a worker knows that it has it already.
+        notebooks: the submitted notebooks' bytes, by name.
+        files: the submission's other files.
+        fingerprint: goes into the graded notebooks' metadata.
+        notes: what was odd about the files; goes there too.
+    """
+
+    learner: str
+    exam: bytes
+    exam_digest: str
+    notebooks: Mapping[str, bytes]
+    files: Mapping[str, bytes]
+    fingerprint: str
+    notes: tuple[str, ...]
+
+    def only(self, notebook: str) -> Job:
+        """Return the job for one of the submission's notebooks."""
+        return replace(self, notebooks={notebook: self.notebooks[notebook]})
+
+
+@dataclass(frozen=True)
+class MarkedNotebook:
+    """A graded notebook, and what nbgrader reads from it.
+
+    Args:
+        name: nbgrader's name of it.
+        content: the ipynb file's bytes.
+        scores: points by grade id; None where a person has to mark.
+        unanswered: the solution cells that are as they were released.
+    """
+
+    name: str
+    content: bytes
+    scores: Mapping[str, float | None]
+    unanswered: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job.
+
+    Args:
+        notebooks: the graded notebooks; none when `failure` is set.
+        notes: what an instructor should know.
+        failure: why nothing could be graded, or "".
+        seconds: wall time that it took.
+    """
+
+    notebooks: tuple[MarkedNotebook, ...] = ()
+    notes: tuple[str, ...] = ()
+    failure: str = ""
+    seconds: float = 0.0
+
+
+def make_job(exam: Exam, submission: Submission) -> Job:
+    """Put together what a worker needs to mark a submission."""
+    return Job(
+        submission.learner,
+        exam.packed,
+        exam.digest,
+        submission.notebooks,
+        submission.files,
+        fingerprint(exam, submission),
+        submission.notes,
+    )
+
+
+def fingerprint(exam: Exam, submission: Submission) -> str:
+    """Return what is the same only if grading again would give the same."""
+    return f"{exam.digest}-{submission.digest}"
+
+
+def mark(job: Job) -> Outcome:
+    """Mark a submission.
+
+    Raises:
+        NoWalls, RoomFailed: no learner's process can be started here.
+    """
+    started = time.monotonic()
+    exam = _unpacked(job.exam_digest, job.exam)
+    bench = _bench(exam.wall, exam.preload, exam.limits.memory_bytes)
+    marked, notes = [], list(job.notes)
+    for trusted in exam.trusted:
+        if trusted.name not in job.notebooks:
+            continue
+        try:
+            submitted = parse_notebook(job.notebooks[trusted.name])
+        except UnreadableNotebook as reason:
+            return Outcome(failure=f"{trusted.name}.ipynb: {reason}", notes=job.notes)
+        result = examine(bench, trusted, submitted, exam.limits, job.files, exam.support_files)
+        notes += result.notes
+        marked.append(_marked(trusted.name, result.autograded, job, exam, result.notes))
+    return Outcome(tuple(marked), tuple(notes), seconds=time.monotonic() - started)
+
+
+_exams: dict[str, Exam] = {}
+
+
+def _unpacked(digest: str, packed: bytes) -> Exam:
+    if digest not in _exams:
+        while len(_exams) >= EXAMS_KEPT:
+            del _exams[next(iter(_exams))]
+        _exams[digest] = pickle.loads(packed)  # noqa: S301 (made by the grader itself)
+    return _exams[digest]
+
+
+@lru_cache(maxsize=1)
+def _bench(wall: Wall, preload: tuple[str, ...], memory_bytes: int) -> Bench:
+    room = Room(preload, wall, address_space=memory_bytes)
+    for name in USUAL:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    for name in preload:
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            importlib.import_module(module.name)
+    shell = make_shell()
+    # Examiners are forked from here; their memory stays shared unless it is touched.
+    gc.collect()
+    gc.freeze()
+    return Bench(room, shell)
+
+
+def _marked(
+    name: str, notebook: NotebookNode, job: Job, exam: Exam, notes: tuple[str, ...]
+) -> MarkedNotebook:
+    put_stamp(notebook, Stamp(job.fingerprint, (*job.notes, *notes), str(exam.wall)))
+    cells = notebook.cells
+    return MarkedNotebook(
+        name,
+        nbformat.v4.writes(notebook).encode(),
+        {_name(cell): determine_grade(cell)[0] for cell in cells if is_grade(cell)},
+        frozenset(_name(cell) for cell in cells if is_solution(cell) and _is_unanswered(cell)),
+    )
+
+
+def _name(cell: NotebookNode) -> str:
+    return str(cell.metadata.nbgrader.grade_id)
+
+
+def _is_unanswered(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.nbgrader.get("checksum") == compute_checksum(cell))
