@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing.sharedctypes import Synchronized
 from types import TracebackType
 from typing import Final, Self
 
@@ -41,6 +42,8 @@ class Pool:
     def __init__(self, size: int) -> None:
         sweep()
         self._size = size
+        self._context = multiprocessing.get_context("spawn")
+        self._started = self._context.Value("i", os.getpid())
         self._executor = self._make()
 
     def outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
@@ -86,9 +89,9 @@ class Pool:
     def _make(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
             self._size,
-            mp_context=multiprocessing.get_context("spawn"),
+            mp_context=self._context,
             initializer=_begin,
-            initargs=(os.getpid(),),
+            initargs=(os.getpid(), self._started),
         )
 
     def _submit(self, job: Job) -> Future[Outcome]:
@@ -132,8 +135,9 @@ def _as_workers_start() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, started: Synchronized[int]) -> None:
     """Prepare a new worker."""
+    _stay_on_one_core(started)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader, which ends us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     die_with_parent()
@@ -141,3 +145,16 @@ def _begin(parent: int) -> None:
         os._exit(1)
     # All that this process and its children write lies there, and is swept if they are killed.
     tempfile.tempdir = str(Base.create().path)
+
+
+def _stay_on_one_core(started: Synchronized[int]) -> None:
+    """Keep this worker and its children together, each worker on the next core.
+
+    An examiner and a learner process take turns; waking each other on another core costs more than
+    the calls themselves.
+    """
+    with started.get_lock():
+        number = started.value
+        started.value += 1
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[number % len(cores)]})

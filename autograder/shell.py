@@ -283,7 +283,9 @@ class _QuietShell(InteractiveShell):
         return self._transformed[raw_cell]
 
     async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> bool:
-        return self._rehearsing or await super().run_code(code_obj, result, async_=async_)  # type: ignore[no-untyped-call]
+        if self._rehearsing:
+            return False  # no exception, so that the next statement's turn comes
+        return await super().run_code(code_obj, result, async_=async_)  # type: ignore[no-untyped-call]
 
     def _tee(self, channel: str) -> Any:
         # IPython would keep a second copy of everything printed.
