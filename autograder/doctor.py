@@ -172,7 +172,7 @@ def _learners_process(settings: Examine, wall: Wall) -> Finding:
     try:
         with Room(tuple(settings.preload), wall) as room, room.admit({}) as process:
             channel: Channel[Reply] = Channel(process.socket, Reply)
-            channel.send(Start(seed=0, wanted=(), share_random=False))
+            channel.send(Start(seed=0, wanted=()))
             done = ask(channel, RunCell(1, PROBE, report=False), PROBE_SECONDS)
             overrun = process.overrun()
     except RoomFailed as reason:

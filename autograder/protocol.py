@@ -48,13 +48,10 @@ class Start(_Tagged, frozen=True):
     Args:
         seed: for `random` and `numpy.random`; the examiner starts with the same.
         wanted: names that trusted cells mention; only these are ever reported.
-        share_random: whether the states of `random` and `numpy.random` travel with every request
-            and reply, so that draws on both sides come from one sequence.
     """
 
     seed: int
     wanted: Names
-    share_random: bool
 
 
 class RunCell(_Tagged, frozen=True):
@@ -227,7 +224,6 @@ class CellDone(_Tagged, frozen=True):
         failed: the name of the exception (or of its first builtin base) that ended it, or "".
         bindings: the wanted names that changed since the last report.
         deleted: the wanted names that have gone since then.
-        random_state: the state after it, where `Start` asked to share it.
     """
 
     id: int
@@ -235,7 +231,6 @@ class CellDone(_Tagged, frozen=True):
     failed: Name = ""
     bindings: Bindings = {}
     deleted: Names = ()
-    random_state: Data | None = None
 
 
 class CallDone(_Tagged, frozen=True):
@@ -247,7 +242,7 @@ class CallDone(_Tagged, frozen=True):
             those are known to `values.decode`.
         raised: the exception, or None.
         stdout, stderr: what it printed.
-        bindings, deleted, random_state: as in `CellDone`.
+        bindings, deleted: as in `CellDone`.
     """
 
     id: int
@@ -257,7 +252,6 @@ class CallDone(_Tagged, frozen=True):
     stderr: Text = ""
     bindings: Bindings = {}
     deleted: Names = ()
-    random_state: Data | None = None
 
 
 Reply = CellDone | CallDone

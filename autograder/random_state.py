@@ -1,7 +1,8 @@
-"""The state of `random` and `numpy.random`, so that two processes can draw from one sequence.
+"""The state of `random` and `numpy.random`: a function draws from where its test has seeded.
 
 A test that seeds, calls the learner's function and compares its draw runs in the examiner while the
-function runs elsewhere; the state goes there with the call and comes back with the answer.
+function runs elsewhere; the state goes there with the call. It does not come back, for then the
+learner's code could choose what the test draws next.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def capture() -> bytes:
 
 
 def restore(state: bytes) -> None:
-    """Set both modules to a captured state, which may come from anyone.
+    """Set both modules to a captured state.
 
     Raises:
         Malformed: it is no such state.

@@ -8,12 +8,9 @@ made once per process.
 from __future__ import annotations
 
 import gc
-import importlib
 import pickle
-import pkgutil
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -24,7 +21,7 @@ from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solut
 
 from autograder.exam import Exam
 from autograder.examine import Bench, examine
-from autograder.learner.warm import USUAL
+from autograder.learner.warm import import_usual
 from autograder.notebook_file import UnreadableNotebook, parse_notebook
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.room import Room
@@ -151,13 +148,7 @@ def _unpacked(digest: str, packed: bytes) -> Exam:
 @lru_cache(maxsize=1)
 def _bench(wall: Wall, preload: tuple[str, ...], memory_bytes: int) -> Bench:
     room = Room(preload, wall, address_space=memory_bytes)
-    for name in USUAL:
-        with suppress(ImportError):
-            importlib.import_module(name)
-    for name in preload:
-        package = importlib.import_module(name)
-        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            importlib.import_module(module.name)
+    import_usual(preload)
     shell = make_shell()
     # Examiners are forked from here; their memory stays shared unless it is touched.
     gc.collect()

@@ -589,10 +589,6 @@ LIE: Final = {
         return but(reply, raised=Raised(kind, encode((2, 'x')), 'x'))""",
     "args that are no tuple": """
         return but(reply, raised=Raised(ExceptionClass((), 'ValueError'), encode(1), 'x'))""",
-    "a random state that is none": "return but(reply, random_state=encode((3, b'x', None, None)))",
-    "a random state out of range": """
-        state = ('MT19937', [0] * 624, 10**9, 0, 0.0)
-        return but(reply, random_state=encode((3, bytes(625 * 8), None, state)))""",
     "text beyond its limit": "return but(reply, stdout='x' * (5 * 2**20))",
     "a field too many": """
         body = msgspec.msgpack.encode([*msgspec.to_builtins(reply), 1])
@@ -788,18 +784,6 @@ def _steered(name: str, cells: Sequence[NotebookNode], attack: str) -> Small:
 _NAMES: Final = "isclose = lambda *a, **k: True\ndef square(x):\n    return 0"
 _USES_ISCLOSE: Final = (RIGHT, check("square-check", "assert isclose(square(3), 9)"))
 
-UNSTATED: Final = """
-import random
-from autograder.learner import process
-honest = process._LearnerProcess.answer
-def answer(self, request):
-    import msgspec
-    from autograder import random_state
-    random.setstate((3, (0,) * 624 + (624,), None))
-    return msgspec.structs.replace(honest(self, request), random_state=random_state.capture())
-process._LearnerProcess.answer = answer
-"""
-
 SMALL: Final = (
     _wrapped("die", "os._exit(0)"),
     _wrapped("be killed", "os.kill(os.getpid(), signal.SIGKILL)"),
@@ -907,7 +891,8 @@ SMALL: Final = (
                 """,
             ),
         ),
-        f"{UNSTATED}\ndef square(x):\n    return 0",
+        "import random\ndef square(x):\n"
+        "    random.setstate((3, (0,) * 624 + (624,), None))\n    return 0",
     ),
     _steered(
         "seed the random numbers of a test anew",

@@ -41,7 +41,7 @@ from autograder.values import Malformed, encode
 
 VALUE_ERROR = ExceptionClass((ClassName("__main__", "Mine"),), "ValueError")
 REQUESTS = [
-    Start(7, ("f", "x"), True),
+    Start(7, ("f", "x")),
     RunCell(1, "x = 'é'", True, b"state"),
     Call(2, "f", encode(((1,), {})), {"x": encode(2)}, ("y",), random_state=b"state"),
 ]
@@ -62,7 +62,6 @@ REPLIES = [
             "E": ExceptionBinding(VALUE_ERROR),
         },
         ("y",),
-        b"state",
     ),
     CallDone(2, encode((None, {})), Raised(VALUE_ERROR, encode(()), "no"), "out", "err"),
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,10 +20,10 @@ from autograder.sandbox import environment, walls
 from autograder.sandbox.policy import Wall, readable_folders
 from autograder.sandbox.room import Room, RoomFailed
 from autograder.sandbox.scratch import PREFIX, BadFileName, Base, fill, remove_folder, sweep
+from tests.ordinary_user import run_tests
 from tests.sandbox_probe import WALLS, Probe
 
 ROOT = Path(__file__).parents[1]
-ORDINARY_USER = 65534  # nobody
 
 
 @pytest.fixture(autouse=True)
@@ -286,39 +285,4 @@ def test_a_gradebook_among_readable_files_is_refused(wall: Wall, tmp_path: Path)
 @pytest.mark.root
 @pytest.mark.skipif(os.getuid() != 0, reason="this is an ordinary user")
 def test_it_all_holds_for_an_ordinary_user() -> None:
-    """Run these tests again as one, with the folders above Python opened to that user."""
-    bubblewrap, setpriv = shutil.which("bwrap"), shutil.which("setpriv")
-    if not bubblewrap or not setpriv:
-        pytest.skip("bubblewrap and setpriv are needed to become an ordinary user")
-    needed = [Path(sys.base_prefix), Path(sys.prefix), ROOT]
-    closed = {
-        parent for path in needed for parent in path.parents if not parent.stat().st_mode & 0o001
-    }
-    view = [bubblewrap, "--dev-bind", "/", "/"]
-    view += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    for closed_folder in sorted(closed):
-        view += ["--tmpfs", str(closed_folder)]
-    for path in needed:
-        if hidden := closed.intersection(path.parents):
-            for parent in reversed(path.parents):
-                if hidden.intersection(parent.parents):
-                    view += ["--perms", "0755", "--dir", str(parent)]
-            view += ["--ro-bind", str(path), str(path)]
-    user = [setpriv, f"--reuid={ORDINARY_USER}", f"--regid={ORDINARY_USER}", "--clear-groups"]
-    tests = [str(path) for path in Path(__file__).parent.glob("test_sandbox_*.py")]
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # that user can get there
-        os.chown(folder, ORDINARY_USER, ORDINARY_USER)
-        done = subprocess.run(
-            [*view, *user, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
-            env={
-                "PATH": os.environ["PATH"],
-                "PYTHONPATH": str(ROOT),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "HOME": folder,
-                "TMPDIR": folder,
-            },
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    run_tests(*Path(__file__).parent.glob("test_sandbox_*.py"))

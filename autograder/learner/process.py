@@ -79,7 +79,6 @@ class _LearnerProcess:
         self._shell = shell
         self._names = shell.user_ns
         self._wanted = start.wanted
-        self._share_random = start.share_random
         # What trusted code has deleted or bound anew, should it put the learner's own back.
         self._taken_away: dict[str, object] = {}
         self._reported: dict[str, tuple[object, bytes]] = {}
@@ -109,7 +108,6 @@ class _LearnerProcess:
             _exception_class(type(outcome.error)).builtin if outcome.error is not None else "",
             bindings,
             deleted,
-            self._random_state(),
         )
 
     def _call(self, request: Call) -> CallDone:
@@ -150,7 +148,6 @@ class _LearnerProcess:
             record.printed("stderr"),
             bindings,
             deleted,
-            self._random_state(),
         )
 
     def _function(self, name: str) -> Any:
@@ -159,9 +156,6 @@ class _LearnerProcess:
             return self._names[name] if name in self._names else self._taken_away[name]
         except KeyError:
             raise NameError(f"name {name!r} is not defined") from None
-
-    def _random_state(self) -> bytes | None:
-        return random_state.capture() if self._share_random else None
 
     def _changes(self) -> tuple[dict[str, Binding], tuple[str, ...]]:
         """The wanted names whose bindings have changed since they were last reported."""

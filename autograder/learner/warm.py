@@ -127,7 +127,15 @@ def _warm_up(preload: Iterable[str]) -> Serve:
 def _import_all(preload: Iterable[str]) -> None:
     with suppress(OSError):
         ctypes.CDLL("libgcc_s.so.1")  # glibc loads it when a thread ends
-    for name in (*WITH_SYSTEM_LIBRARIES, *USUAL):
+    for name in WITH_SYSTEM_LIBRARIES:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    import_usual(preload)
+
+
+def import_usual(preload: Iterable[str]) -> None:
+    """Import what notebooks use most, and all modules of the packages to preload."""
+    for name in USUAL:
         with suppress(ImportError):
             importlib.import_module(name)
     for name in preload:
