@@ -13,9 +13,12 @@ from traitlets.config import Config
 @contextmanager
 def cell_output() -> Iterator[CapturedIO]:
     """Capture stdout, stderr and displayed outputs, as inside IPython."""
+    # Other tests may have made a shell in this process, which they go on using.
+    ours = not InteractiveShell.initialized()
     InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     try:
         with capture_output() as captured:
             yield captured
     finally:
-        InteractiveShell.clear_instance()
+        if ours:
+            InteractiveShell.clear_instance()
