@@ -40,9 +40,9 @@ from autograder.values import (
     Malformed,
     TooLarge,
     decode,
-    decode_with_references,
     encode,
     encode_with_references,
+    is_scalar,
     write_back,
 )
 
@@ -183,20 +183,18 @@ class LearnerSide:
             raise LearnerLost(self.failure)
         if self._channel is None and (problem := self._prepare()) is not None:
             self._fail(problem)
+        arguments: tuple[Any, ...] | bytes = args
+        references: list[object] = []
         try:
-            sent = encode_with_references((args, kwargs))
-            call = self._request(name, sent.data)
+            if kwargs or not all(map(is_scalar, args)):
+                arguments, references = encode_with_references((args, kwargs))
+            call = self._request(name, arguments)
         except TooLarge as error:
             self._fail(f"what the test gives to {name} is too large: {error}")
         try:
             reply = ask(self._open_channel(), call, self._limits.call_seconds)
             self._bind(reply.bindings, reply.deleted, self._cell)
-            answer = decode_with_references(reply.result, sent.references, self._opaque_used)
-            if type(answer.value) is not tuple or len(answer.value) != 2:
-                raise Malformed("an answer that is no pair")
-            value, changed = answer.value
-            self._remember(sent.references, changed)
-            write_back(sent.references, changed)
+            value = self._returned(reply.result, references)
             exception = None if reply.raised is None else self._classes.exception(reply.raised)
         except Exception as error:
             self._lose(error, f"{name} took more than {self._limits.call_seconds:g} s")
@@ -209,6 +207,19 @@ class LearnerSide:
                 # It would end a loop of the test's as if there were nothing more to test.
                 raise RuntimeError(f"{name} raised {type(exception).__name__}") from exception
             raise exception
+        return value
+
+    def _returned(self, result: tuple[Any] | bytes, references: Sequence[object]) -> Any:
+        """Return the value of an answer, and do to the arguments what the call did."""
+        if isinstance(result, tuple):
+            return result[0]
+        answer = decode(result, references, self._opaque_used)
+        if type(answer) is not tuple or len(answer) != 2:
+            raise Malformed("an answer that is no pair")
+        value, changed = answer
+        if changed:
+            self._remember(references, changed)
+        write_back(references, changed)
         return value
 
     def _fail(self, why: str) -> NoReturn:
@@ -231,7 +242,7 @@ class LearnerSide:
     def _opaque_used(self) -> None:
         self.failure = self.failure or "the test used a value that cannot be examined"
 
-    def _request(self, name: str, arguments: bytes) -> Call:
+    def _request(self, name: str, arguments: tuple[Any, ...] | bytes) -> Call:
         assigned, deleted, restored = {}, [], []
         for bound_name, bound in self._bound.items():
             now = self._namespace.get(bound_name, MISSING)

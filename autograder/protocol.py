@@ -29,6 +29,8 @@ Names = Annotated[tuple[Name, ...], Meta(max_length=2000)]
 Text = Annotated[str, Meta(max_length=4 * 2**20)]
 Data = bytes
 """A value, as `values.encode` writes it."""
+Scalar = bool | int | float | str | None
+"""A value that crosses as it is; see `values.is_scalar`."""
 
 
 class _Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -75,7 +77,8 @@ class Call(_Tagged, frozen=True):
     """Call what a name of the learner's is bound to.
 
     Args:
-        arguments: a pair, the positional arguments (tuple) and the keyword arguments (dict).
+        arguments: the positional arguments if they are scalars and all there is; otherwise the data
+            of a pair, the positional arguments (tuple) and the keyword arguments (dict).
         assigned: names that trusted code has bound since the last request, and their values.
         deleted: names that trusted code has deleted since then.
         restored: names that trusted code had deleted or bound, and has given back.
@@ -84,7 +87,7 @@ class Call(_Tagged, frozen=True):
 
     id: int
     name: Name
-    arguments: Data
+    arguments: tuple[Scalar, ...] | Data
     assigned: dict[Name, Data] = {}
     deleted: Names = ()
     restored: Names = ()
@@ -237,8 +240,9 @@ class CallDone(_Tagged, frozen=True):
     """A call has returned or raised.
 
     Args:
-        result: a pair: the returned value (None if it raised), and a dict of what the call changed
-            among `values.Message.references` of the arguments, {index: contents}. References to
+        result: the returned value (None if it raised), alone in a tuple, if it is a scalar and the
+            call had nothing to change; otherwise the data of a pair: that value, and a dict of what
+            the call changed among the references of the arguments, {index: contents}. References to
             those are known to `values.decode`.
         raised: the exception, or None.
         stdout, stderr: what it printed.
@@ -246,7 +250,7 @@ class CallDone(_Tagged, frozen=True):
     """
 
     id: int
-    result: Data
+    result: tuple[Scalar] | Data
     raised: Raised | None = None
     stdout: Text = ""
     stderr: Text = ""
@@ -275,6 +279,10 @@ class TimedOut(Exception):
 
 Incoming = TypeVar("Incoming")
 _HEADER = struct.Struct("!I")
+_READ_BYTES = 2**16
+
+# Made once for all processes that are forked: to look through the types takes milliseconds.
+_DECODERS = {incoming: msgspec.msgpack.Decoder(incoming) for incoming in (Request, Reply)}
 
 
 class Channel(Generic[Incoming]):
@@ -287,7 +295,12 @@ class Channel(Generic[Incoming]):
 
     def __init__(self, connection: socket.socket, incoming: Any) -> None:
         self._connection = connection
-        self._decoder: msgspec.msgpack.Decoder[Incoming] = msgspec.msgpack.Decoder(incoming)
+        self._decoder: msgspec.msgpack.Decoder[Incoming] = _DECODERS[incoming]
+        self._buffer = bytearray()
+        self._timeout: float | None = None
+        self._unasked = select.poll()
+        self._unasked.register(connection, select.POLLIN)
+        connection.settimeout(None)
 
     def send(self, message: Request | Reply, timeout: float | None = None) -> None:
         """Send a message.
@@ -298,8 +311,7 @@ class Channel(Generic[Incoming]):
         """
         body = msgspec.msgpack.encode(message)
         try:
-            if timeout is not None:
-                self._connection.settimeout(timeout)
+            self._allow(timeout)
             self._connection.sendall(_HEADER.pack(len(body)) + body)
         except TimeoutError:
             raise TimedOut from None
@@ -315,30 +327,40 @@ class Channel(Generic[Incoming]):
             Malformed: it is not such a message, or longer than `MAX_FRAME`.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        (length,) = _HEADER.unpack(self._read(_HEADER.size, deadline))
+        self._allow(timeout)
+        self._read(_HEADER.size, deadline)
+        (length,) = _HEADER.unpack_from(self._buffer)
         if length > MAX_FRAME:
             raise Malformed(f"a frame of {length} bytes")
+        end = _HEADER.size + length
+        self._read(end, deadline)
+        body = self._buffer[_HEADER.size : end]
+        del self._buffer[:end]
         try:
-            return self._decoder.decode(self._read(length, deadline))
+            return self._decoder.decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise Malformed(str(error)) from None
 
-    def _read(self, length: int, deadline: float | None) -> bytearray:
-        data = bytearray(length)
-        rest = memoryview(data)
-        while rest:
+    def _allow(self, timeout: float | None) -> None:
+        """Give the socket's next operation this long; each change is a call of the system's."""
+        if timeout != self._timeout:
+            self._connection.settimeout(timeout)
+            self._timeout = timeout
+
+    def _read(self, length: int, deadline: float | None) -> None:
+        """Read until the buffer holds as many bytes."""
+        while len(self._buffer) < length:
+            if self._buffer and deadline is not None:
+                self._allow(max(deadline - time.monotonic(), 1e-6))
             try:
-                if deadline is not None:
-                    self._connection.settimeout(max(deadline - time.monotonic(), 1e-6))
-                received = self._connection.recv_into(rest)
+                received = self._connection.recv(_READ_BYTES)
             except TimeoutError:
                 raise TimedOut from None
             except OSError:
                 raise ChannelClosed from None
             if not received:
                 raise ChannelClosed
-            rest = rest[received:]
-        return data
+            self._buffer += received
 
     def expect_silence(self) -> None:
         """Make sure that nothing has come unasked.
@@ -347,9 +369,9 @@ class Channel(Generic[Incoming]):
             Malformed: something has.
             ChannelClosed: the other side has gone.
         """
-        readable = select.poll()
-        readable.register(self._connection, select.POLLIN)
-        if readable.poll(0):
+        if self._buffer:
+            raise Malformed("an answer to no question")
+        if self._unasked.poll(0):
             if self._connection.recv(1, socket.MSG_PEEK):
                 raise Malformed("an answer to no question")
             raise ChannelClosed

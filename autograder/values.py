@@ -173,6 +173,7 @@ _CONTAINERS: tuple[tuple[type, int], ...] = (
     (set, _Kind.SET),
     (frozenset, _Kind.FROZENSET),
 )
+_SCALARS = frozenset({bool, float, type(None)})
 _SEQUENCES = (_Kind.LIST, _Kind.TUPLE)
 _BUILT_AT_ONCE = (_Kind.TUPLE, _Kind.FROZENSET)
 _FILLED_LATER: dict[int, type[Any]] = {
@@ -241,6 +242,14 @@ def decode_with_references(
     _require(_within([table.root], len(table.rows)), "no such row")
     reader = _Reader(table, known, on_use)
     return Decoded(reader.values[table.root], reader.references)
+
+
+def is_scalar(value: object) -> bool:
+    """Say whether a value is so plain that it needs no table; most arguments and results are."""
+    kind = type(value)
+    if kind is int:
+        return -(2**63) <= value < 2**63  # type: ignore[operator]
+    return kind in _SCALARS or (kind is str and value.isascii())  # type: ignore[attr-defined]
 
 
 def type_name(value: object) -> str:

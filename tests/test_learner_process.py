@@ -3,7 +3,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from autograder.protocol import (
     FunctionBinding,
     Reply,
     RunCell,
+    Scalar,
     Start,
     ValueBinding,
     ask,
@@ -39,6 +40,12 @@ from tests.warm_shell import WarmShell
 
 WANTED = ("x", "f", "g", "E", "In", "np")
 SECONDS = 20
+
+
+def _pair(done: CallDone, references: Sequence[object] = ()) -> Any:
+    """What a call returned, and what it changed."""
+    assert isinstance(done.result, bytes)
+    return decode(done.result, references)
 
 
 class Learner:
@@ -58,13 +65,17 @@ class Learner:
         self._id += 1
         return ask(self._channel, Call(self._id, name, encode((args, {})), **others), SECONDS)
 
+    def call_with_scalars(self, name: str, *args: Scalar) -> CallDone:
+        self._id += 1
+        return ask(self._channel, Call(self._id, name, args), SECONDS)
+
     def call(self, name: str, *args: object, **kwargs: object) -> Any:
         """Call as the examiner does: arguments are changed as the function changes them."""
         self._id += 1
         arguments, references = encode_with_references((args, kwargs))
         done = ask(self._channel, Call(self._id, name, arguments), SECONDS)
         assert done.raised is None
-        value, changed = decode(done.result, references)
+        value, changed = _pair(done, references)
         write_back(references, changed)
         return value
 
@@ -255,7 +266,7 @@ def test_a_name_that_is_given_back_is_the_learners_own_again(
 ) -> None:
     learner.run("def f(): return 1\ndef g(): return f()")
     assert learner.request("g", **change).raised is not None
-    assert decode(learner.request("g", restored=("f",)).result)[0] == 1
+    assert _pair(learner.request("g", restored=("f",)))[0] == 1
 
 
 def test_calling_what_never_was_is_a_name_error(learner: Learner) -> None:
@@ -267,8 +278,24 @@ def test_calling_what_never_was_is_a_name_error(learner: Learner) -> None:
 def test_names_that_a_test_binds_are_bound_and_not_echoed(learner: Learner) -> None:
     learner.run("x = 1\ndef f(): return x")
     done = learner.request("f", assigned={"x": encode([7])})
-    assert decode(done.result)[0] == [7]
+    assert _pair(done)[0] == [7]
     assert done.bindings == {}
+
+
+def test_scalars_cross_as_they_are(learner: Learner) -> None:
+    learner.run("def f(*args): return args[-1]")
+    for value in (None, True, 1, -(2**63), 1.5, "text"):
+        result = learner.call_with_scalars("f", 0, value).result
+        assert isinstance(result, tuple)
+        assert repr(result[0]) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["2**63", "'\\ud800'", "[1]", "b'1'", "__import__('numpy').float64(1)"]
+)
+def test_what_is_no_scalar_comes_back_in_a_table(learner: Learner, value: str) -> None:
+    learner.run(f"def f(): return {value}")
+    assert _pair(learner.call_with_scalars("f")) == (eval(value), {})
 
 
 def test_what_cannot_cross_is_marked_with_its_type(learner: Learner) -> None:
@@ -288,7 +315,7 @@ def test_a_function_draws_from_where_the_test_has_seeded(learner: Learner) -> No
     random_state.seed(3)
     state = random_state.capture()
     done = learner.request("f", random_state=state)
-    drawn, _ = decode(done.result)
+    drawn, _ = _pair(done)
     import random
 
     assert drawn == (random.random(), np.random.rand())

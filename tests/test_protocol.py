@@ -44,6 +44,7 @@ REQUESTS = [
     Start(7, ("f", "x")),
     RunCell(1, "x = 'é'", True, b"state"),
     Call(2, "f", encode(((1,), {})), {"x": encode(2)}, ("y",), random_state=b"state"),
+    Call(3, "f", (None, True, 1, 2.5, "text")),
 ]
 REPLIES = [
     CellDone(
@@ -64,6 +65,7 @@ REPLIES = [
         ("y",),
     ),
     CallDone(2, encode((None, {})), Raised(VALUE_ERROR, encode(()), "no"), "out", "err"),
+    CallDone(3, (2.5,)),
 ]
 
 
@@ -216,6 +218,8 @@ MALFORMED = {
     "two messages": _body(CellDone(1, [])) * 2,
     "a field too many": _array(*CELL, None),
     "text for bytes": _array("CallDone", 1, "data"),
+    "a list for a scalar": _array("CallDone", 1, [[1]]),
+    "two scalars": _array("CallDone", 1, [1, 2]),
     "an unknown output": _array("CellDone", 1, [{"output_type": "update", "text": ""}]),
     "an unknown stream": _array(
         "CellDone", 1, [{"output_type": "stream", "name": "stdin", "text": ""}]

@@ -32,6 +32,7 @@ from autograder.protocol import (
     Raised,
     Request,
     RunCell,
+    Scalar,
     Start,
     ValueBinding,
 )
@@ -42,6 +43,7 @@ from autograder.values import (
     decode,
     decode_with_references,
     encode,
+    is_scalar,
     type_name,
 )
 
@@ -121,7 +123,11 @@ class _LearnerProcess:
         if request.assigned or request.deleted or request.restored:
             # The examiner knows of its own changes.
             self._changes()
-        (args, kwargs), references = decode_with_references(request.arguments)
+        arguments: tuple[Any, dict[str, Any]] = (request.arguments, {})
+        references: list[object] = []
+        if isinstance(request.arguments, bytes):
+            arguments, references = decode_with_references(request.arguments)
+        args, kwargs = arguments
         before = [_contents(reference) for reference in references]
         value, raised = None, None
         with self._shell.capture() as record:
@@ -134,15 +140,10 @@ class _LearnerProcess:
             for index, (reference, old) in enumerate(zip(references, before, strict=True))
             if not _same_contents(old, reference)
         }
-        try:
-            result = encode((value, changed), references)
-        except TooLarge as error:
-            marker = Opaque(f"{type_name(value)} that is too large ({error})")
-            result = encode((marker, changed), references)
         bindings, deleted = self._changes()
         return CallDone(
             request.id,
-            result,
+            _result(value, changed, references),
             raised,
             record.printed("stdout"),
             record.printed("stderr"),
@@ -203,6 +204,18 @@ class _LearnerProcess:
             return None
         cell = self._cells.get(self._shell.cell_of(code.co_filename))
         return None if cell is None else (cell[0], cell[1] + code.co_firstlineno)
+
+
+def _result(
+    value: Any, changed: dict[int, object], references: list[object]
+) -> tuple[Scalar] | bytes:
+    if is_scalar(value) and not references:
+        return (value,)
+    try:
+        return encode((value, changed), references)
+    except TooLarge as error:
+        marker = Opaque(f"{type_name(value)} that is too large ({error})")
+        return encode((marker, changed), references)
 
 
 def _empty_lines(source: str) -> int:

@@ -17,7 +17,7 @@ BLOCK = 512  # what stat counts a file's blocks in, whatever the file system's o
 
 # Walking a large scratch folder takes a while: about this share of the watcher's time, unless that
 # would leave a process unwatched for longer than the seconds here.
-WALKING_SHARE = 0.05
+WALKING_SHARE = 0.01
 LONGEST_PAUSE = 0.2
 
 
