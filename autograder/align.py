@@ -16,8 +16,8 @@ from itertools import chain
 from typing import Any, Final
 
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_solution
 
+from autograder.cells import is_grade, is_solution
 from autograder.tidy import MADE_UP_ID
 from autograder.trusted import TrustedNotebook
 

@@ -189,9 +189,9 @@ def _errors_explained() -> Iterator[None]:
     from autograder.feedback import NothingGraded
     from autograder.gradebook import UnknownAssignment
     from autograder.gradebook_cells import MarksWouldBeLost
+    from autograder.prepare import BadSource
     from autograder.publish import ReleaseFailed, ReleaseRefused
     from autograder.sandbox.walls import Exposed, NoWalls
-    from autograder.trusted import BadSource
 
     try:
         yield

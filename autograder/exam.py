@@ -12,17 +12,14 @@ import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import msgspec
-from nbgrader.coursedir import CourseDirectory
-from nbgrader.utils import find_all_files, is_grade, is_task
 
-from autograder.coursedir import source_folder, source_notebooks
+from autograder.cells import is_grade, is_task
 from autograder.limits import Limits
 from autograder.sandbox.environment import package_folders
 from autograder.sandbox.policy import Wall
-from autograder.trusted import TrustedNotebook, prepare
+from autograder.trusted import TrustedNotebook
 
 
 @dataclass(frozen=True)
@@ -66,34 +63,6 @@ class Exam:
             each.name: any(is_grade(cell) or is_task(cell) for cell in each.notebook.cells)
             for each in self.trusted
         }
-
-
-def load_exam(
-    course: CourseDirectory,
-    assignment: str,
-    limits: Limits,
-    preload: Iterable[str],
-    wall: Wall,
-    learners_own: Iterable[str] = (),
-) -> Exam:
-    """Read an assignment's source.
-
-    Args:
-        learners_own: support files that the learner's version stays of (nbgrader's
-            `Autograde.exclude_overwriting`), relative to the source's folder.
-
-    Raises:
-        BadSource: a notebook cannot be used.
-    """
-    folder = source_folder(course, assignment)
-    files = {
-        os.path.relpath(path, folder): Path(path).read_bytes()
-        for path in find_all_files(str(folder), [*course.ignore, "*.ipynb"])
-    }
-    for name in learners_own:
-        files.pop(os.path.normpath(name), None)
-    trusted = tuple(prepare(path, course) for path in source_notebooks(course, assignment))
-    return Exam(trusted, files, limits, tuple(preload), wall)
 
 
 def files_digest(files: Mapping[str, bytes]) -> bytes:

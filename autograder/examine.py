@@ -24,9 +24,9 @@ from typing import Any, Final, NoReturn
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_solution, is_task
 
 from autograder import stamp
+from autograder.cells import is_grade, is_solution, is_task
 from autograder.examiner import Examination, Examiner
 from autograder.learner_side import error_output
 from autograder.limits import Limits

@@ -13,8 +13,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_solution
 
+from autograder.cells import is_grade, is_solution
 from autograder.names import names
 from autograder.plan import Plan, Side, make_plan
 from autograder.reader import Definitions, Remark, parse, read_test

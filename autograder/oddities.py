@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_solution, is_task
 
 from autograder.align import Alignment, claimed, is_one_of
+from autograder.cells import is_grade, is_solution, is_task
 from autograder.trusted import TrustedNotebook
 
 MOVED: Final = "the cell had been moved; it is back in its place."

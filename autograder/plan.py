@@ -14,8 +14,8 @@ from enum import Enum
 from typing import Final
 
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_solution
 
+from autograder.cells import is_grade, is_solution
 from autograder.names import Names, names
 
 EXPLORE_TAG: Final = "explore"

@@ -19,10 +19,11 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, List, Unicode
 
 from autograder.coursedir import source_folder
-from autograder.exam import Exam, load_exam
+from autograder.exam import Exam
 from autograder.gradebook import Gradebook
 from autograder.limits import Limits
 from autograder.pool import Pool
+from autograder.prepare import load_exam
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.walls import require_wall
 from autograder.submissions import read_submission

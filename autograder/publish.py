@@ -27,10 +27,11 @@ from autograder.coursedir import source_folder, source_notebooks
 from autograder.exam import Exam
 from autograder.lint import Finding, lint
 from autograder.pool import Pool
+from autograder.prepare import BadSource
 from autograder.preprocessors import Examine
 from autograder.reader import leading_blank_lines
 from autograder.submissions import Submission
-from autograder.trusted import BadSource, TrustedNotebook, grade_id
+from autograder.trusted import TrustedNotebook, grade_id
 from autograder.worker import Job, make_job
 
 

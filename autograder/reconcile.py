@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_solution
 
 from autograder.align import TOP, Alignment, align
+from autograder.cells import is_grade, is_solution
 from autograder.oddities import oddities
 from autograder.tidy import fresh_ids, new_cell, tidy_notebook
 from autograder.trusted import TrustedNotebook

@@ -13,21 +13,24 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import nbformat
-from nbformat import NotebookNode
-from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution
 
+from autograder.cells import is_grade, is_solution
 from autograder.exam import Exam
 from autograder.examine import Bench, examine
 from autograder.learner.warm import import_usual
 from autograder.notebook_file import UnreadableNotebook, parse_notebook
+from autograder.result import Result
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.room import Room
 from autograder.shell import make_shell
 from autograder.stamp import Stamp, put_stamp
-from autograder.submissions import Submission
+from autograder.trusted import TrustedNotebook
+
+if TYPE_CHECKING:
+    from autograder.submissions import Submission
 
 EXAMS_KEPT: Final = 4
 
@@ -130,7 +133,7 @@ def mark(job: Job) -> Outcome:
             return Outcome(failure=f"{trusted.name}.ipynb: {reason}", notes=job.notes)
         result = examine(bench, trusted, submitted, exam.limits, job.files, exam.support_files)
         notes += result.notes
-        marked.append(_marked(trusted.name, result.autograded, job, exam, result.notes))
+        marked.append(_marked(trusted, result, job, exam.wall))
     return Outcome(tuple(marked), tuple(notes), seconds=time.monotonic() - started)
 
 
@@ -156,22 +159,18 @@ def _bench(wall: Wall, preload: tuple[str, ...], memory_bytes: int) -> Bench:
     return Bench(room, shell)
 
 
-def _marked(
-    name: str, notebook: NotebookNode, job: Job, exam: Exam, notes: tuple[str, ...]
-) -> MarkedNotebook:
-    put_stamp(notebook, Stamp(job.fingerprint, (*job.notes, *notes), str(exam.wall)))
-    cells = notebook.cells
+def _marked(trusted: TrustedNotebook, result: Result, job: Job, wall: Wall) -> MarkedNotebook:
+    notebook = result.autograded
+    put_stamp(notebook, Stamp(job.fingerprint, (*job.notes, *result.notes), str(wall)))
+    given = {cell.grade_id: cell.points for cell in result.cells}
+    unanswered, scores = set(), {}
+    for cell in notebook.cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if is_solution(cell) and cell.source == trusted.stubs[name]:
+            unanswered.add(name)
+        if is_grade(cell):
+            # An answer for a person to mark gets its 0 at once where there is none.
+            scores[name] = 0.0 if name in unanswered else given[name]
     return MarkedNotebook(
-        name,
-        nbformat.v4.writes(notebook).encode(),
-        {_name(cell): determine_grade(cell)[0] for cell in cells if is_grade(cell)},
-        frozenset(_name(cell) for cell in cells if is_solution(cell) and _is_unanswered(cell)),
+        trusted.name, nbformat.v4.writes(notebook).encode(), scores, frozenset(unanswered)
     )
-
-
-def _name(cell: NotebookNode) -> str:
-    return str(cell.metadata.nbgrader.grade_id)
-
-
-def _is_unanswered(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.nbgrader.get("checksum") == compute_checksum(cell))

@@ -19,10 +19,11 @@ from autograder.coursedir import open_course
 from autograder.examine import Bench, examine
 from autograder.feedback import FeedbackExporter, HideTests
 from autograder.limits import Limits
+from autograder.prepare import prepare
 from autograder.result import Result
 from autograder.sandbox.room import Room
 from autograder.shell import make_shell
-from autograder.trusted import TrustedNotebook, prepare
+from autograder.trusted import TrustedNotebook
 from course import explorer, figures, summary  # noqa: F401 (examiners have them at once)
 from tests.constructs import notebook_of
 from tests.stock import ROOT

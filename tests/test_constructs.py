@@ -14,8 +14,8 @@ from autograder.coursedir import open_course
 from autograder.examine import Bench, examine
 from autograder.limits import Limits
 from autograder.lint import Finding
+from autograder.prepare import prepare
 from autograder.publish import ReleaseRefused, publish, rehearse
-from autograder.trusted import prepare
 from tests.constructs import (
     REFUSED,
     SAME,

@@ -13,8 +13,8 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.coursedir import open_course
 from autograder.lint import Finding
+from autograder.prepare import BadSource
 from autograder.publish import Released, ReleaseRefused, publish
-from autograder.trusted import BadSource
 from tests.constructs import check, locked, notebook_of, solution
 
 GOOD = (

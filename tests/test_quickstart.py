@@ -13,8 +13,9 @@ from autograder.batch import grade_class
 from autograder.coursedir import open_course, source_notebooks
 from autograder.examine import Bench, examine
 from autograder.limits import Limits
+from autograder.prepare import prepare
 from autograder.publish import publish
-from autograder.trusted import TrustedNotebook, prepare
+from autograder.trusted import TrustedNotebook
 from tests.constructs import answered, open_bench, stock_points
 from tests.stock import nbgrader
 

@@ -1,5 +1,6 @@
 """Whatever a learner did to the notebook's cells, the source's tests mark the learner's answers."""
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable
@@ -15,8 +16,8 @@ from nbgrader.utils import determine_grade, is_solution
 
 from autograder.coursedir import open_course
 from autograder.notebook_file import parse_notebook
+from autograder.prepare import prepare
 from autograder.reconcile import LARGEST_OUTPUTS, Reconciled, reconcile
-from autograder.trusted import TrustedNotebook, prepare
 from tests.odd import ODD, Odd, answered, cell
 from tests.sample_class import ASSIGNMENT, PERFECT, position
 from tests.stock import ROOT
@@ -390,10 +391,10 @@ def test_an_ordinary_submission_takes_a_few_milliseconds() -> None:
 
 
 def test_the_trusted_notebook_is_never_changed() -> None:
-    digest = TrustedNotebook(TRUSTED.name, TRUSTED.notebook, TRUSTED.released).digest
+    digest = dataclasses.replace(TRUSTED).digest
     reconciled = reconcile(TRUSTED, answered())
     for each in reconciled.notebook.cells:
         each.metadata["x"] = 1
         each.metadata.get("tags", []).append("x")
         each.get("outputs", []).append("x")
-    assert TrustedNotebook(TRUSTED.name, TRUSTED.notebook, TRUSTED.released).digest == digest
+    assert dataclasses.replace(TRUSTED).digest == digest

@@ -16,9 +16,10 @@ from nbgrader.utils import determine_grade, is_grade, is_solution
 from autograder.coursedir import open_course
 from autograder.examine import Bench, examine
 from autograder.limits import Limits
+from autograder.prepare import prepare
 from autograder.publish import publish
 from autograder.result import CellResult
-from autograder.trusted import TrustedNotebook, prepare
+from autograder.trusted import TrustedNotebook
 from tests.constructs import answered, open_bench
 from tests.second.assignment import ASSIGNMENT, NOTEBOOKS, make_course, support_files
 from tests.second.learners import CLASS, POINTS, STOPS_NBGRADER, Learner

@@ -13,7 +13,8 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import compute_checksum, determine_grade, is_solution
 
 from autograder.coursedir import open_course
-from autograder.trusted import BadSource, TrustedNotebook, prepare
+from autograder.prepare import BadSource, prepare
+from autograder.trusted import TrustedNotebook
 from tests.sample_class import ASSIGNMENT, NOTEBOOK
 from tests.stock import make_course, nbgrader
 
