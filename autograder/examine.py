@@ -95,7 +95,7 @@ class _Progress:
 def examine(
     bench: Bench,
     trusted: TrustedNotebook,
-    submitted: NotebookNode,
+    submitted: object,
     limits: Limits,
     submitted_files: Mapping[str, bytes],
     support_files: Mapping[str, bytes],

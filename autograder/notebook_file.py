@@ -150,6 +150,15 @@ def parse_notebook(data: bytes) -> NotebookNode:
     Raises:
         UnreadableNotebook: they are no notebook that can be graded.
     """
+    return tidy_notebook(parse_content(data))
+
+
+def parse_content(data: bytes) -> dict[str, Any]:
+    """Return what a file's bytes say: a notebook of format 4 with a list of cells, whatever else.
+
+    Raises:
+        UnreadableNotebook: they are no notebook that can be graded.
+    """
     if not data.strip(b"\0 \t\r\n"):
         raise UnreadableNotebook("it is empty")
     try:
@@ -166,7 +175,7 @@ def parse_notebook(data: bytes) -> NotebookNode:
                 "it holds merge-conflict markers (<<<<<<<), which its author has to resolve"
             ) from None
         raise UnreadableNotebook("it is not valid JSON: cut off, or not a notebook") from None
-    return tidy_notebook(_upgraded(content))
+    return _upgraded(content)
 
 
 def _parse_int(digits: str) -> int | None:
@@ -174,16 +183,17 @@ def _parse_int(digits: str) -> int | None:
     return int(digits) if len(digits) < 20 else None
 
 
-def _upgraded(content: Any) -> Any:
+def _upgraded(content: Any) -> dict[str, Any]:
     """Return the content in format 4; older formats keep their cells in worksheets."""
     if isinstance(content, dict) and isinstance(content.get("cells"), list):
         return content
     if not (isinstance(content, dict) and isinstance(content.get("worksheets"), list)):
         raise UnreadableNotebook("it is JSON, but no notebook: it has no list of cells")
     try:
-        return nbformat.convert(nbformat.from_dict(content), 4)
+        upgraded: dict[str, Any] = nbformat.convert(nbformat.from_dict(content), 4)
     except Exception:
         raise UnreadableNotebook(
             "it is a notebook of an old format that nbformat cannot upgrade; "
             "open and save it in a present JupyterLab"
         ) from None
+    return upgraded

@@ -243,7 +243,6 @@ class _QuietShell(InteractiveShell):
     def __init__(self, **kwargs: Any) -> None:
         self.record = Record()
         self._transformed: dict[str, str] = {}
-        self._asynchronous: dict[str, bool] = {}
         self._rehearsing = False
         super().__init__(colors="nocolor", **kwargs)  # type: ignore[no-untyped-call]
 
@@ -284,10 +283,9 @@ class _QuietShell(InteractiveShell):
         return self._transformed[raw_cell]
 
     def should_run_async(self, raw_cell: str, **options: Any) -> bool:
-        if raw_cell not in self._asynchronous:
-            answer = super().should_run_async(raw_cell, **options)
-            self._asynchronous[raw_cell] = answer
-        return self._asynchronous[raw_cell]
+        # IPython compiles every cell to find out.
+        may_be = "await" in raw_cell or "async" in raw_cell
+        return may_be and super().should_run_async(raw_cell, **options)
 
     async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> bool:
         if self._rehearsing:

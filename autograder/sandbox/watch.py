@@ -29,7 +29,7 @@ class Watch:
         self._process = Path(f"/proc/{pid}")
         self._scratch = scratch
         self._memory = int(address_space * CAPS.memory_share)
-        self._next_walk = 0.0
+        self._next_walk = time.monotonic() + LONGEST_PAUSE
 
     def overrun(self) -> str | None:
         """Say which cap the process exceeds, None if none or if it has ended."""
