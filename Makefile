@@ -9,7 +9,7 @@ ENVIRONMENT := .venv/made
 
 .PHONY: help
 help: ## Print this list
-	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 20
 
 .PHONY: demo
 demo: $(ENVIRONMENT) ## Show the course and its grading on a sample class
@@ -27,7 +27,12 @@ test: $(ENVIRONMENT) ## Check style, types and behaviour
 	@ruff check --quiet
 	@ruff format --check --quiet
 	@mypy --no-error-summary
-	@pytest --quiet -m "not root"
+	@pytest --quiet -m "not root" --numprocesses logical --dist loadfile
+
+.PHONY: test-root
+test-root: $(ENVIRONMENT) ## As root: check that an ordinary user's walls stand as well
+	@.ci/system bubblewrap
+	@pytest --quiet -m root
 
 .PHONY: release
 release: release/disaggregation/lesson.ipynb ## Build the notebooks from source/*.py and what learners receive

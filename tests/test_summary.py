@@ -9,6 +9,7 @@ import pytest
 from course.checks import CHECKS
 from course.summary import headline, prediction_then_and_now, standing, summary
 from tests import reference
+from tests.cell_output import cell_output
 
 ALL_DONE: dict[str, object] = {
     "fast_link_ms": 15.625,
@@ -66,12 +67,15 @@ def test_a_wrong_yes_or_no_counts_as_answered_and_gives_nothing_away() -> None:
     assert states({**ALL_DONE, "clear_win": "yes"}) == states(ALL_DONE)
 
 
-def test_the_table_stands_in_html_and_in_text(capsys: pytest.CaptureFixture[str]) -> None:
-    summary(HALF_DONE)
-    text = capsys.readouterr().out
+def test_the_table_stands_in_html_and_in_text() -> None:
+    with cell_output() as captured:
+        summary(HALF_DONE)
+    (shown,) = captured.outputs
 
+    text = shown.data["text/plain"]
     assert "✗ slow_link_ms: 512 MiB over 2 GiB/s, in ms (look again)" in text
     assert "… ttft_ms: the sum of its four parts (not finished)" in text
+    assert "slow_link_ms" in shown.data["text/html"]
 
 
 @pytest.mark.parametrize(
