@@ -28,9 +28,10 @@ def open_course(root: Path) -> CourseDirectory:
             f"{root.resolve()} has no {CONFIG_FILE}. Name the course directory with --course."
         )
     app = NbGrader()
+    folder = root.resolve()
     # nbgrader reads the working directory's configuration as well, which may be another course's.
-    with chdir(root):
-        app.initialize(argv=["--log-level=WARN"], root=str(root.resolve()))
+    with chdir(folder):
+        app.initialize(argv=["--log-level=WARN"], root=str(folder))
     return app.coursedir
 
 
