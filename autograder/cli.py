@@ -133,7 +133,7 @@ def feedback(
             assignment,
             learner or None,
             force=force,
-            on_progress=lambda learner: progress.advance(task),
+            on_progress=lambda done, of: progress.update(task, completed=done, total=of),
         )
     for each in without:
         typer.echo(f"No feedback for {each.learner}: {each.reason}", err=True)

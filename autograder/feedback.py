@@ -304,7 +304,7 @@ class _ClassFeedback(GenerateFeedback):  # type: ignore[misc]
         self,
         course: CourseDirectory,
         learners: Collection[str] | None,
-        on_progress: Callable[[str], None],
+        on_progress: Callable[[int, int], None],
     ) -> None:
         super().__init__(coursedir=course, config=course.config)
         self.exporter_class = FeedbackExporter
@@ -316,17 +316,19 @@ class _ClassFeedback(GenerateFeedback):  # type: ignore[misc]
 
     def init_destination(self, assignment_id: str, student_id: str) -> bool:
         self._learner = student_id
-        self._on_progress(student_id)
         return bool(super().init_destination(assignment_id, student_id))
 
     def convert_notebooks(self) -> None:
-        for folder, notebooks in self._chosen().items():
+        chosen = self._chosen()
+        self._on_progress(0, len(chosen))
+        for done, (folder, notebooks) in enumerate(chosen.items(), start=1):
             self.assignments = {folder: notebooks}
             self._reason = ""
             try:
                 super().convert_notebooks()
             except NbGraderException as error:
                 self.failures.append(NoFeedback(self._learner, self._reason or str(error)))
+            self._on_progress(done, len(chosen))
 
     def _chosen(self) -> dict[str, list[str]]:
         if self._learners is None:
@@ -351,7 +353,7 @@ def write_feedback(
     learners: Collection[str] | None = None,
     *,
     force: bool = False,
-    on_progress: Callable[[str], None] = lambda learner: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[NoFeedback, ...]:
     """Write the feedback pages of a class, as `nbgrader generate_feedback` with our settings does.
 
@@ -360,7 +362,7 @@ def write_feedback(
         assignment: the assignment's name.
         learners: student ids; None for everybody whose notebook was graded.
         force: write anew what is already there and not older than the submission.
-        on_progress: is given each learner's id as it is begun.
+        on_progress: is told how many learners are done, of how many.
 
     Returns:
         Those who got none, and why. A learner's trouble does not stop the others.
