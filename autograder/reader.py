@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -165,8 +165,10 @@ _SHELL: Final = _words("history_manager user_ns user_global_ns run_cell ev ex ev
 _BY_NAME: Final = _words("eval exec compile globals locals")
 _LAZY: Final = _words("range map filter zip enumerate reversed iter")
 _VIEWS: Final = _words("keys values items")
+_CONTAINERS: Final = _words("list dict set sorted bytearray array arange zeros ones linspace")
 _MOCKS: Final = _words("Mock MagicMock AsyncMock NonCallableMock create_autospec")
 _PRINTED: Final = _words("sys.stdout sys.stderr")
+_COMPARISONS: Final = _words("isclose allclose array_equal assert_allclose assert_array_equal")
 _INSPECTION: Final = _words("getclosurevars getmembers currentframe stack dis")
 _FILES: Final = _words(
     "open Path exists isfile getsize remove unlink load loadtxt genfromtxt fromfile "
@@ -212,6 +214,7 @@ class _Reader(ast.NodeVisitor):
         self._owned = owned
         self._support_files = support_files
         self._bound: dict[str, _Kind] = {}
+        self._changeable: set[str] = set()
 
     def _remark(self, node: ast.AST, problem: str, mend: str, *, refuses: bool = True) -> None:
         remark = Remark(getattr(node, "lineno", 1), problem, mend, refuses)
@@ -258,7 +261,7 @@ class _Reader(ast.NodeVisitor):
     def visit(self, node: ast.AST) -> None:
         """Read a node; a comprehension's names are bound before the value that uses them."""
         for generator in getattr(node, "generators", ()):
-            self._bind(generator.target, self._element(generator.iter))
+            self._bind(generator.target, self._element(generator.iter), _first(generator.iter))
         super().visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -266,24 +269,24 @@ class _Reader(ast.NodeVisitor):
         for target in node.targets:
             if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                 kinds = [self._kind(part) for part in node.value.elts]
-                for part, kind in zip(target.elts, kinds, strict=False):
-                    self._bind(part, kind)
+                for part, kind, value in zip(target.elts, kinds, node.value.elts, strict=False):
+                    self._bind(part, kind, value)
             else:
-                self._bind(target, self._kind(node.value))
+                self._bind(target, self._kind(node.value), node.value)
             self.visit(target)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
-            self._bind(node.target, self._kind(node.value))
+            self._bind(node.target, self._kind(node.value), node.value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
-        self._bind(node.target, self._kind(node.value))
+        self._bind(node.target, self._kind(node.value), node.value)
 
     def visit_For(self, node: ast.For) -> None:
         self.visit(node.iter)
-        self._bind(node.target, self._element(node.iter))
+        self._bind(node.target, self._element(node.iter), _first(node.iter))
         for statement in (*node.body, *node.orelse):
             self.visit(statement)
 
@@ -291,12 +294,13 @@ class _Reader(ast.NodeVisitor):
         for decorator in node.decorator_list:
             self.visit(decorator)
         self._bind(ast.copy_location(ast.Name(node.name), node), _Kind.CALLABLE)
-        outer, arguments = dict(self._bound), node.args
+        outer, arguments = (dict(self._bound), set(self._changeable)), node.args
         for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
             self._bound[argument.arg] = _Kind.OTHER
+            self._changeable.discard(argument.arg)
         for statement in node.body:
             self.visit(statement)
-        self._bound = outer
+        self._bound, self._changeable = outer
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
@@ -315,9 +319,12 @@ class _Reader(ast.NodeVisitor):
     def _element(self, iterated: ast.expr) -> _Kind:
         return _Kind.VALUE if self._kind(iterated) is _Kind.VALUE else _Kind.OTHER
 
-    def _bind(self, target: ast.expr, kind: _Kind) -> None:
+    def _bind(self, target: ast.expr, kind: _Kind, value: ast.expr | None = None) -> None:
         match target:
             case ast.Name(id=name):
+                self._changeable.discard(name)
+                if _can_change(value):
+                    self._changeable.add(name)
                 if name in self._owned and kind is _Kind.CALLABLE:
                     self._remark(
                         target,
@@ -359,7 +366,26 @@ class _Reader(ast.NodeVisitor):
         for operator, (left, right) in zip(node.ops, sides, strict=True):
             if isinstance(operator, (ast.Is, ast.IsNot)):
                 self._read_identity(node, left, right)
+        if not any(isinstance(operator, (ast.Is, ast.IsNot)) for operator in node.ops):
+            self._read_arguments_again(node, (node.left, *node.comparators))
         self.generic_visit(node)
+
+    def _read_arguments_again(self, node: ast.expr, operands: Sequence[ast.expr]) -> None:
+        for place, operand in enumerate(operands):
+            # A name by itself is looked at only when all operands are there.
+            others = [other for other in operands[:place] if isinstance(other, ast.Name)]
+            read = {part for other in (*others, *operands[place + 1 :]) for part in _names(other)}
+            for call in ast.walk(operand):
+                if not isinstance(call, ast.Call) or self._kind(call.func) is not _Kind.FUNCTION:
+                    continue
+                given = {argument.id for argument in call.args if isinstance(argument, ast.Name)}
+                for name in sorted(given & read & self._changeable):
+                    self._remark(
+                        node,
+                        f"{_text(node)} reads `{name}` after the learner's function had it, which "
+                        "may have changed it to what suits it.",
+                        "Work out what you expect in a line before the call.",
+                    )
 
     def _read_identity(self, node: ast.Compare, left: ast.expr, right: ast.expr) -> None:
         if _Kind.VALUE not in (self._kind(left), self._kind(right)):
@@ -447,6 +473,8 @@ class _Reader(ast.NodeVisitor):
                 "Ask for one function that takes all the arguments and returns the result.",
             )
         first = node.args[0] if node.args else None
+        if called in _COMPARISONS:
+            self._read_arguments_again(node, node.args)
         match called:
             case "id" if first is not None and self._kind(first) is _Kind.VALUE:
                 self._identity(node, first)
@@ -555,6 +583,29 @@ _RUNS_LATER: Final = {
     _Kind.GENERATOR: ("a generator", "Ask for a list; or for a function that collects it in one."),
     _Kind.COROUTINE: ("a coroutine", "Let a cell of the learner's await it and keep the result."),
 }
+
+
+def _can_change(node: ast.expr | None) -> bool:
+    """Tell whether it is sure to give a value that a function can change."""
+    displays = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+    match node:
+        case ast.Call(func=function):
+            return _last_part(function) in _CONTAINERS
+        case ast.BinOp(left=left, right=right):
+            return _can_change(left) or _can_change(right)
+    return isinstance(node, displays)
+
+
+def _first(iterated: ast.expr) -> ast.expr | None:
+    """Return the first element of a list or tuple that is written out."""
+    match iterated:
+        case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
+            return first
+    return None
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _constant(node: ast.expr | None) -> str | None:

@@ -138,7 +138,7 @@ SAME: Final = (
                 "leaves-argument",
                 """
                 items = [3, 1, 2]
-                assert sorted_copy(items) == [1, 2, 3]
+                assert sorted(items) == sorted_copy(items)
                 assert items == [3, 1, 2], "the argument was changed"
                 """,
             ),
@@ -475,6 +475,35 @@ REFUSED: Final = (
         3,
         "`copied(a) is not a` compares identity",
         "`copied(a) == expected`",
+    ),
+    Refusal(
+        "an argument read again once the learner's function has had it",
+        _pair(
+            "ordered",
+            "def ordered(items):\n    return sorted(items)",
+            "xs = [3, 1, 2]\nassert ordered(xs) == sorted(xs)",
+        ),
+        "ordered-check",
+        2,
+        "reads `xs` after the learner's function had it",
+        "before the call",
+    ),
+    Refusal(
+        "an argument read again in a comparison by a function",
+        _pair(
+            "doubles",
+            "def doubles(items):\n    return [2 * item for item in items]",
+            """
+            import numpy as np
+            assert all(
+                np.allclose(doubles(ys), 2 * np.array(ys)) for ys in ([3.0, 1.0], [2.0])
+            )
+            """,
+        ),
+        "doubles-check",
+        3,
+        "reads `ys` after the learner's function had it",
+        "before the call",
     ),
     Refusal(
         "identity by id()",
