@@ -1,0 +1,12 @@
+"""nbgrader's settings for all who use the hub."""
+
+import tomllib
+from pathlib import Path
+
+c = get_config()  # noqa: F821 (traitlets provides it)
+
+SITE = tomllib.loads((Path(__file__).parents[1] / "site.toml").read_text())
+
+c.Exchange.root = SITE["exchange"]
+c.Exchange.path_includes_course = True
+c.Authenticator.plugin_class = "nbgrader.auth.JupyterHubAuthPlugin"
