@@ -27,12 +27,18 @@ test: $(ENVIRONMENT) ## Check style, types and behaviour
 	@ruff check --quiet
 	@ruff format --check --quiet
 	@mypy --no-error-summary
-	@pytest --quiet -m "not root" --numprocesses logical --dist loadfile
+	@pytest --quiet -m "not root and not hub" --numprocesses logical --dist loadfile
+	@echo "Not run: make test-hub, which makes accounts on the machine and needs root"
 
 .PHONY: test-root
 test-root: $(ENVIRONMENT) ## As root: check that an ordinary user's walls stand as well
 	@.ci/system bubblewrap
 	@pytest --quiet -m root
+
+.PHONY: test-hub
+test-hub: $(ENVIRONMENT) ## As root: play a course through on a real JupyterHub (CYCLES=5: five times)
+	@.ci/system chromium
+	@for cycle in $$(seq $(or $(CYCLES),1)); do pytest --quiet -m hub || exit; done
 
 .PHONY: release
 release: release/disaggregation/lesson.ipynb ## Build the notebooks from source/*.py and what learners receive

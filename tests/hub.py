@@ -1,0 +1,280 @@
+"""A real JupyterHub for the tests: installs it, starts it, and drives it as its users do.
+
+It makes accounts on the machine, so only root can, and only on a machine to throw away.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser, Locator, Request, expect
+
+ROOT: Final = Path(__file__).parents[1]
+PREFIX: Final = Path("/opt/hub-test")
+PLACE: Final = Path("/srv/hub-test")
+COURSE: Final = "serving"
+ASSIGNMENT: Final = "disaggregation"
+GRADER: Final = "hubtest-grader"
+PASSWORD: Final = "a long one for the tests"
+PORT: Final = 8700
+READY_S: Final = 90
+SLOW_MS: Final = 60_000
+MEMORY_MIB: Final = 1024
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A hub that is running.
+
+    Args:
+        url: its address.
+        artefacts: the folder for screenshots and the hub's log.
+    """
+
+    url: str
+    artefacts: Path
+
+    @property
+    def course(self) -> Path:
+        """The course directory of the grader's account."""
+        return home(GRADER) / "course"
+
+    def as_grader(self, *command: str) -> str:
+        """Run a command in the course directory, as the grader's account on a terminal does."""
+        return as_user(GRADER, *command, cwd=self.course)
+
+
+def home(name: str) -> Path:
+    """The home of an account."""
+    return Path(pwd.getpwnam(name).pw_dir)
+
+
+def as_user(name: str, *command: str, cwd: Path) -> str:
+    """Run a command under an account and return what it printed on both streams."""
+    account = pwd.getpwnam(name)
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        user=account.pw_uid,
+        group=account.pw_gid,
+        extra_groups=[],
+        env={
+            "HOME": account.pw_dir,
+            "PATH": f"{PREFIX}/bin:/usr/bin:/bin",
+            "JUPYTER_CONFIG_PATH": f"{PREFIX}/hub/grader:{PREFIX}/hub/everyone",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} as {name}:\n{done.stdout}")
+    return done.stdout
+
+
+@contextmanager
+def running_hub(learners: Sequence[str], instructors: Sequence[str]) -> Iterator[Hub]:
+    """Install a hub with these accounts, run it, and take all away again but the environment."""
+    artefacts = ROOT / "artefacts/hub"
+    shutil.rmtree(artefacts, ignore_errors=True)
+    artefacts.mkdir(parents=True)
+    names = (GRADER, *learners, *instructors)
+    _clear(names)
+    PLACE.mkdir(mode=0o755)
+    site = PLACE / "site.toml"
+    site.write_text(f"""\
+course = "{COURSE}"
+address = "http://127.0.0.1:{PORT}"
+prefix = "{PREFIX}"
+exchange = "{PLACE}/exchange"
+state = "{PLACE}/state"
+grader = "{GRADER}"
+instructors = {list(instructors)}
+learners = {list(learners)}
+memory_mib = {MEMORY_MIB}
+idle_minutes = 60
+""")
+    subprocess.run([ROOT / "hub/install", site], check=True)
+    for name in (*learners, *instructors):
+        subprocess.run(["chpasswd"], input=f"{name}:{PASSWORD}", text=True, check=True)
+    hub = Hub(f"http://127.0.0.1:{PORT}", artefacts)
+    with (artefacts / "hub.log").open("w") as log:
+        process = subprocess.Popen(
+            [PREFIX / "hub/start"], cwd=PLACE, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        _wait_for(hub, process)
+        yield hub
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+        _clear(names)
+
+
+def _clear(names: Sequence[str]) -> None:
+    for name in names:
+        with suppress(KeyError):
+            pwd.getpwnam(name)
+            # What a kernel left running would keep the account in use.
+            subprocess.run(["userdel", "--force", "--remove", name], capture_output=True)
+    shutil.rmtree(PLACE, ignore_errors=True)
+
+
+def _wait_for(hub: Hub, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + READY_S
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            urllib.request.urlopen(f"{hub.url}/hub/api/")
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise RuntimeError(f"The hub did not start:\n{(hub.artefacts / 'hub.log').read_text()}")
+
+
+class Person:
+    """Somebody at a browser of their own.
+
+    Args:
+        browser: the browser in which a fresh profile is made.
+        hub: the hub to visit.
+        name: the account.
+
+    Attributes:
+        page: the tab in use.
+        strangers: hosts other than the hub that a page asked.
+    """
+
+    shots = 0
+
+    def __init__(self, browser: Browser, hub: Hub, name: str) -> None:
+        self.hub, self.name = hub, name
+        self.strangers: set[str] = set()
+        self._context = browser.new_context(viewport={"width": 1280, "height": 900})
+        self._context.set_default_timeout(SLOW_MS)
+        self._context.on("request", self._note)
+        self.page = self._context.new_page()
+
+    def _note(self, request: Request) -> None:
+        if not request.url.startswith((self.hub.url, "data:", "blob:", "ws:", "about:")):
+            self.strangers.add(request.url)
+
+    def leave(self) -> None:
+        """Close the browser's profile."""
+        self._context.close()
+
+    def keep(self, what: str) -> None:
+        """Keep a picture of the page."""
+        Person.shots += 1
+        self.page.screenshot(path=self.hub.artefacts / f"{Person.shots:02}-{self.name}-{what}.png")
+
+    def status(self, address: str) -> int:
+        """Ask for a page as this person, and return the status of the answer."""
+        return self._context.request.get(self.hub.url + address).status
+
+    def text(self, address: str) -> str:
+        """Ask for a page as this person, and return its text."""
+        return self._context.request.get(self.hub.url + address).text()
+
+    def log_in(self) -> None:
+        """Give name and password on the hub's page."""
+        self.page.goto(self.hub.url)
+        self.page.locator("#username_input").fill(self.name)
+        self.page.locator("#password_input").fill(PASSWORD)
+        self.keep("login")
+        self.page.locator("#login_submit").click()
+
+    def wait_for_lab(self) -> None:
+        """Wait until JupyterLab stands."""
+        self.page.wait_for_url(re.compile(rf"/user/{self.name}/lab"), timeout=SLOW_MS)
+        expect(self.page.locator("#jp-main-dock-panel")).to_be_visible(timeout=SLOW_MS)
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0, timeout=SLOW_MS)
+
+    def menu(self, name: str, command: str) -> None:
+        """Choose an entry from the menu bar."""
+        self.page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{name}$")).click()
+        self.page.locator(f'.lm-Menu li[data-command="{command}"]').click()
+
+    # The list of assignments
+
+    def open_list(self) -> None:
+        """Open the assignment list of the course."""
+        self.menu("Nbgrader", "nbgrader:open-assignment-list")
+        expect(self.page.locator("#released_assignments_list")).to_be_visible(timeout=SLOW_MS)
+        expect(self.page.locator("#course_list_dropdown")).to_contain_text(COURSE, timeout=SLOW_MS)
+
+    def row(self, kind: str) -> Locator:
+        """The assignment's row among the released, fetched or submitted ones."""
+        return self.page.locator(f"#{kind}_assignments_list > .list_item", has_text=ASSIGNMENT)
+
+    def fetch(self) -> None:
+        """Press Fetch."""
+        self.row("released").locator(".item_status button").click()
+        expect(self.row("fetched")).to_be_visible(timeout=SLOW_MS)
+
+    def submit(self) -> None:
+        """Press Submit, and wait for one more submission in the list."""
+        shown = self.page.locator("#submitted_assignments_list .list_item")
+        before = shown.count()
+        self.row("fetched").locator(".item_status button", has_text="Submit").click()
+        self.page.wait_for_function(
+            "n => document.querySelectorAll('#submitted_assignments_list .list_item').length > n",
+            arg=before,
+            timeout=SLOW_MS,
+        )
+
+    # Formgrader
+
+    def formgrader(self, page: str) -> None:
+        """Open a page of formgrader."""
+        self.page.goto(f"{self.hub.url}/services/{COURSE}/formgrader/{page}")
+
+    def press(self, column: str) -> None:
+        """Press a button in the assignment's row and wait for its success."""
+        row = self.page.locator("tr", has=self.page.locator("td.name", has_text=ASSIGNMENT))
+        row.locator(f"td.{column} a").click()
+        self.answered()
+
+    def answered(self) -> None:
+        """Wait for formgrader's word of success and close it."""
+        modal = self.page.locator("#success-modal, #error-modal")
+        expect(modal).to_be_visible(timeout=SLOW_MS)
+        said = modal.inner_text()
+        assert "success" in (modal.get_attribute("id") or ""), said
+        modal.locator("button", has_text=re.compile("^(OK|Close)$")).last.click()
+        expect(modal).to_have_count(0, timeout=SLOW_MS)
+
+
+def memory_mib(name: str) -> float:
+    """Memory that an account's processes take, each shared page counted by its share (PSS), MiB."""
+    uid, total = pwd.getpwnam(name).pw_uid, 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if process.stat().st_uid == uid:
+                found = re.search(r"^Pss:\s+(\d+)", (process / "smaps_rollup").read_text(), re.M)
+                total += int(found.group(1)) if found else 0
+    return total / 1024
+
+
+def processor_s(name: str) -> float:
+    """Processor time that an account's living processes have taken so far, s."""
+    uid, ticks = pwd.getpwnam(name).pw_uid, 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if process.stat().st_uid == uid:
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
