@@ -1,5 +1,6 @@
 """What is installed, from which lists, and how the notebooks and the release are built."""
 
+import json
 import os
 import re
 import shutil
@@ -50,25 +51,52 @@ def test_the_conda_environment_asks_for_what_an_instructor_needs_with_the_same_b
     assert itself == ".[instructor]"
 
 
-def test_the_lock_holds_an_allowed_version_of_every_requirement(root: Path) -> None:
-    lock = (root / "requirements.lock").read_text()
-    locked = {
-        canonicalize_name(name): version
-        for name, version in re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)
-    }
+LOCKS = {
+    "requirements.lock": ("learner", "instructor", "test"),
+    "hub/requirements.lock": ("learner", "instructor", "hub"),
+}
 
-    for needed in requirements(root, "learner", "instructor", "test"):
-        version = locked[canonicalize_name(needed.name)]
+
+def locked(root: Path, lock: str) -> dict[str, str]:
+    """The version of each package in a lock."""
+    lines = re.findall(r"^([\w.-]+)==(\S+)", (root / lock).read_text(), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in lines}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_an_allowed_version_of_every_requirement(root: Path, lock: str) -> None:
+    versions = locked(root, lock)
+
+    for needed in requirements(root, *LOCKS[lock]):
+        version = versions[canonicalize_name(needed.name)]
         assert needed.specifier.contains(version, prereleases=True), needed
 
 
-def test_the_lock_names_no_address_and_hashes_everything(root: Path) -> None:
-    lock = (root / "requirements.lock").read_text()
+def test_the_hub_runs_the_versions_that_are_tested(root: Path) -> None:
+    tested, on_the_hub = (locked(root, lock) for lock in LOCKS)
 
-    assert "://" not in lock
-    assert not re.search(r"^\s*(-[a-z]|--(?!hash))", lock, re.MULTILINE)
-    for entry in re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", lock, flags=re.MULTILINE)):
+    assert {name: on_the_hub[name] for name in tested.keys() & on_the_hub.keys()} == {
+        name: tested[name] for name in tested.keys() & on_the_hub.keys()
+    }
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_address_and_hashes_everything(root: Path, lock: str) -> None:
+    text = (root / lock).read_text()
+
+    assert "://" not in text
+    assert not re.search(r"^\s*(-[a-z]|--(?!hash))", text, re.MULTILINE)
+    for entry in re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)):
         assert "--hash=sha256:" in entry
+
+
+def test_the_proxys_lock_names_no_address_and_hashes_everything(root: Path) -> None:
+    text = (root / "hub/proxy/package-lock.json").read_text()
+    packages = json.loads(text)["packages"]
+    packages.pop("")
+
+    assert "://" not in text
+    assert all(package["integrity"].startswith("sha512-") for package in packages.values())
 
 
 def test_the_wheel_that_learners_install_holds_the_packages_and_neither_source_nor_tests(
