@@ -30,7 +30,7 @@ GRADER: Final = "hubtest-grader"
 PASSWORD: Final = "a long one for the tests"
 PORT: Final = 8700
 READY_S: Final = 90
-SLOW_MS: Final = 30_000
+SLOW_MS: Final = 60_000
 MEMORY_MIB: Final = 1024
 
 
