@@ -39,7 +39,7 @@ pytestmark = pytest.mark.hub
 ADA, CARL, BOB, DORA, EVE = (f"hubtest-{name}" for name in ("ada", "carl", "bob", "dora", "eve"))
 INES = "hubtest-ines"
 LEARNERS = (ADA, CARL, BOB, DORA, EVE)
-"""Ada is honest, Carl cheats in code, Bob is late from an old release, Dora's file breaks, Eve forges."""
+"""Ada is honest; Carl cheats in code; Bob is late and stale; Dora's file is broken; Eve forges."""
 
 LESSON = f"{COURSE}/{ASSIGNMENT}/lesson.ipynb"
 OPEN_S = 15.0
