@@ -430,11 +430,13 @@ def hidden_lines() -> set[str]:
     root = Path(__file__).parents[1]
     source = (root / f"source/{ASSIGNMENT}/lesson.ipynb").read_text()
     released = (root / f"release/{ASSIGNMENT}/lesson.ipynb").read_text()
-    lines = set()
+    lines, printed = set(), ""
     for cell in nbformat.reads(source, as_version=4).cells:
         for block in re.findall(r"### BEGIN HIDDEN TESTS\n(.*?)### END", cell.source, re.DOTALL):
             lines |= {line.strip() for line in block.splitlines() if len(line.strip()) > 30}
-    return {line for line in lines if line not in released}
+        printed += str(cell.get("outputs", ""))
+    # A learner whose functions are right prints the table that a hidden test compares with.
+    return {line for line in lines if line not in released and line not in printed}
 
 
 @pytest.mark.parametrize("name", [ADA, BOB])
