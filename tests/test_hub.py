@@ -430,7 +430,8 @@ def hidden_lines() -> set[str]:
     root = Path(__file__).parents[1]
     source = (root / f"source/{ASSIGNMENT}/lesson.ipynb").read_text()
     released = (root / f"release/{ASSIGNMENT}/lesson.ipynb").read_text()
-    lines, printed = set(), ""
+    lines: set[str] = set()
+    printed = ""
     for cell in nbformat.reads(source, as_version=4).cells:
         for block in re.findall(r"### BEGIN HIDDEN TESTS\n(.*?)### END", cell.source, re.DOTALL):
             lines |= {line.strip() for line in block.splitlines() if len(line.strip()) > 30}
