@@ -44,10 +44,12 @@ class Server:
     Attributes:
         url: its address, on the loopback interface.
         root: the folder that it serves.
+        pid: its process.
     """
 
     url: str
     root: Path
+    pid: int
 
     def ask(self, method: str, path: str) -> Any:
         """Send a request to the server's interface and return its answer, None if empty."""
@@ -60,11 +62,13 @@ class Server:
 def jupyter_lab(folder: Path) -> Iterator[Server]:
     """Run JupyterLab in a folder, with nothing of the developer's: settings, history, caches.
 
+    It serves what lies in the folder `root` there.
+
     Raises:
         RuntimeError: it ended early or did not answer in time; the message holds its log.
     """
     root, home, log = folder / "root", folder / "home", folder / "lab.log"
-    root.mkdir()
+    root.mkdir(exist_ok=True)
     for name, settings in SETTINGS.items():
         file = home / "settings" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +93,7 @@ def jupyter_lab(folder: Path) -> Iterator[Server]:
             command, cwd=root, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        server = Server(f"http://127.0.0.1:{port}", root)
+        server = Server(f"http://127.0.0.1:{port}", root, process.pid)
         _wait_for(server, process, log)
         yield server
     finally:

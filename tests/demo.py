@@ -23,7 +23,7 @@ Where to look next
   demo/feedback/ada/{ASSIGNMENT}/lesson.html       the feedback that one learner gets
   demo/report/{ASSIGNMENT}.html                    how the class did, for the instructor
   demo/autograded/ada/{ASSIGNMENT}/lesson.ipynb    the graded notebook
-  cd demo && ../.venv/bin/nbgrader formgrader       grade the written answers in the browser
+  cd demo && ../.venv/bin/jupyter-lab              menu Nbgrader, Formgrader: mark written answers
 """
 
 

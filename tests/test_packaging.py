@@ -112,10 +112,14 @@ def test_the_wheel_that_learners_install_holds_the_packages_and_neither_source_n
     assert built.returncode == 0, built.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    folders = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    installed = re.compile(r"[^/]+\.(dist-info|data)/")
+    folders = {name.split("/")[0] for name in names if not installed.match(name)}
+    data = [name.split("/", 1)[1] for name in names if ".data/" in name]
 
     assert "course/py.typed" in names
     assert folders <= {"course", "autograder"}
+    assert data == ["data/etc/jupyter/jupyter_server_config.d/autograder.json"]
+    assert "autograder/templates/formgrader/base/mathjax.html.j2" in names
 
 
 def test_what_the_system_lacks_is_named_with_the_command_that_installs_it(root: Path) -> None:
