@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from nbgrader.converters import Autograde
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.exchange import Exchange
+from nbgrader.exchange.default import Exchange
 
 from autograder import autograded
 from autograder.coursedir import autograded_folder, learners_who_submitted, source_folder
@@ -129,7 +129,7 @@ def _private_folders(course: CourseDirectory) -> Iterator[Path]:
     """Yield what learners' code must not be able to read."""
     yield Path(course.root)
     yield Path.home()
-    exchange = getattr(Exchange(coursedir=course, parent=course.parent), "root", "")
+    exchange = Exchange(coursedir=course, parent=course.parent).root
     if exchange:
         yield Path(exchange)
     _, _, database = course.db_url.partition("sqlite:///")

@@ -70,6 +70,12 @@ def test_a_gradebook_where_submissions_read_is_a_fault(course: Path) -> None:
     assert str(exposed) in about(faults(course), "could read").mend
 
 
+def test_an_exchange_where_submissions_read_is_a_fault(course: Path) -> None:
+    exposed = readable_folders()[0] / "exchange"
+    (course / "nbgrader_config.py").write_text(CONFIGURATION + f"c.Exchange.root = '{exposed}'\n")
+    assert str(exposed) in about(faults(course), "could read").mend
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
 def test_a_course_of_somebody_else_is_a_fault(course: Path) -> None:
     course.chmod(0o500)
