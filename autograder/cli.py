@@ -151,13 +151,20 @@ def report(assignment: Assignment, course: CourseOption = Path()) -> None:
 
 
 @app.command()
-def doctor(course: CourseOption = Path()) -> None:
-    """Check that this machine can grade, and say what to mend."""
+def doctor(
+    course: CourseOption = Path(),
+    hub: Annotated[
+        Path | None,
+        typer.Option("--hub", help="Check the hub of this jupyterhub_config.py instead, as root."),
+    ] = None,
+) -> None:
+    """Check that this machine can grade, or that a hub keeps its secrets; say what to mend."""
     from rich.console import Console
 
     from autograder.doctor import examine_installation
+    from autograder.hub_doctor import examine_hub
 
-    findings = examine_installation(course)
+    findings = examine_installation(course) if hub is None else examine_hub(hub)
     console = Console()
     for finding in findings:
         console.print(finding.text, markup=False)
