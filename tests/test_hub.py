@@ -492,6 +492,5 @@ def test_no_page_of_a_learners_asks_a_host_other_than_the_hub(ada: Person) -> No
     assert ada.strangers == set()
 
 
-@pytest.mark.xfail(reason="formgrader's page of a submission asks for MathJax elsewhere")
 def test_no_page_of_an_instructors_asks_a_host_other_than_the_hub(ines: Person) -> None:
     assert ines.strangers == set()
