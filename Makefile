@@ -27,7 +27,8 @@ test: $(ENVIRONMENT) ## Check style, types and behaviour
 	@ruff check --quiet
 	@ruff format --check --quiet
 	@mypy --no-error-summary
-	@pytest --quiet -m "not root and not hub" --numprocesses logical --dist loadfile
+	@pytest --quiet -m "not root and not hub and not browser" --numprocesses logical --dist loadfile
+	@pytest --quiet -m browser
 	@echo "Not run: make test-hub, which makes accounts on the machine and needs root"
 
 .PHONY: test-root
