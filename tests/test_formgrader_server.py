@@ -209,7 +209,9 @@ def test_pages_show_formulas_and_ask_no_other_host(server: Server) -> None:
     autograde(server, "tess")
     with chromium() as browser:
         asked: list[str] = []
+        missed: list[str] = []
         browser.on("request", lambda request: asked.append(request.url))
+        browser.on("response", lambda answer: None if answer.ok else missed.append(answer.url))
         page = browser.new_page()
         for path in (*PAGES, submission_page(server, "tess")):
             page.goto(f"{server.url}{path}")
@@ -218,5 +220,6 @@ def test_pages_show_formulas_and_ask_no_other_host(server: Server) -> None:
         expect(formulas).to_have_count(2)
 
     assert len(asked) > 50
-    own = (server.url, "data:", "blob:")
+    assert missed == []
+    own = (server.url, "data:", "blob:", "about:blank")
     assert not [address for address in asked if not address.startswith(own)]
