@@ -24,6 +24,8 @@ from tests import small_course
 from tests.browser import READY_S, Server, chromium, jupyter_lab
 from tests.small_course import ASSIGNMENT, NOTEBOOK, SECRETS
 
+pytestmark = pytest.mark.browser
+
 PROMPT_S = 1.0
 PAUSE_S = 0.1
 STOP_S = 5.0
