@@ -28,7 +28,7 @@ from course import explorer, figures, summary  # noqa: F401 (examiners have them
 from tests.constructs import notebook_of
 from tests.stock import ROOT
 
-SHORT: Final = Limits(call_seconds=0.5, cell_seconds=1, submission_seconds=15)
+SHORT: Final = Limits(call_seconds=1, cell_seconds=2, submission_seconds=20)
 """Limits that keep hostile submissions short."""
 
 PATIENCE: Final = SHORT.submission_seconds + 5
