@@ -8,6 +8,7 @@ submission's files do nothing in the browser, and formulas are set by this serve
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any, Final
 
@@ -113,6 +114,15 @@ class FormgraderServer(ExtensionApp):
                 self.handlers.append((pattern, LongWork, work))
             else:
                 self.handlers.append((pattern, SAFE.get(handler, handler), *rest))
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._stop_in_order)
+
+    def _stop_in_order(self, *_: Any) -> None:
+        """Stop as on SIGTERM: a hub interrupts, and without a terminal the server would break off.
+
+        It would then wait for the work aside, for as long as that takes.
+        """
+        self.serverapp.stop(from_signal=True)  # type: ignore[union-attr]
 
     async def stop_extension(self) -> None:
         """Do not keep the server waiting for a submission that runs on."""

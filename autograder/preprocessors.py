@@ -7,8 +7,8 @@ settings of ``autograder grade`` too.
 
 from __future__ import annotations
 
-import atexit
 from functools import cache
+from multiprocessing.util import Finalize
 from typing import Any
 
 import nbformat
@@ -125,5 +125,7 @@ _exams: dict[Any, Exam] = {}
 def _pool() -> Pool:
     """Make the one worker of this process, for as long as it lives."""
     pool = Pool(1)
-    atexit.register(pool.close)
+    # A process that multiprocessing started waits for its children before it ends, and runs only
+    # these on its way there, nothing of atexit's.
+    Finalize(None, pool.close, exitpriority=0)
     return pool

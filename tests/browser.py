@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -59,10 +60,10 @@ class Server:
 
 
 @contextmanager
-def jupyter_lab(folder: Path) -> Iterator[Server]:
+def jupyter_lab(folder: Path, stop: signal.Signals = signal.SIGTERM) -> Iterator[Server]:
     """Run JupyterLab in a folder, with nothing of the developer's: settings, history, caches.
 
-    It serves what lies in the folder `root` there.
+    It serves what lies in the folder `root` there, until the signal stops it.
 
     Raises:
         RuntimeError: it ended early or did not answer in time; the message holds its log.
@@ -97,7 +98,7 @@ def jupyter_lab(folder: Path) -> Iterator[Server]:
         _wait_for(server, process, log)
         yield server
     finally:
-        process.terminate()  # the server ends its kernels
+        process.send_signal(stop)  # the server ends its kernels
         process.wait(timeout=30)
 
 

@@ -30,6 +30,7 @@ GRADER: Final = "hubtest-grader"
 PASSWORD: Final = "a long one for the tests"
 PORT: Final = 8700
 READY_S: Final = 90
+STOP_S: Final = 30
 SLOW_MS: Final = 60_000
 MEMORY_MIB: Final = 1024
 
@@ -118,9 +119,12 @@ idle_minutes = 60
     try:
         _wait_for(hub, process)
         yield hub
-    finally:
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        process.wait(timeout=STOP_S)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         _clear(names)
 
 
@@ -189,9 +193,9 @@ class Person:
         """Ask for a page as this person, and return its text."""
         return self._context.request.get(self.hub.url + address).text()
 
-    def log_in(self) -> None:
-        """Give name and password on the hub's page."""
-        self.page.goto(self.hub.url)
+    def log_in(self, address: str = "") -> None:
+        """Open a page of the hub's and give name and password on the way."""
+        self.page.goto(self.hub.url + address)
         self.page.locator("#username_input").fill(self.name)
         self.page.locator("#password_input").fill(PASSWORD)
         self.keep("login")

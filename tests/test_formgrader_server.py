@@ -158,14 +158,19 @@ def test_a_death_of_the_grading_process_is_told_and_the_next_press_works(server:
     assert autograde(server, "ada")["success"]
 
 
+@pytest.mark.parametrize("wish", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("learner", ["kim", "ada"], ids=["that still grades", "that has graded"])
 def test_a_server_stops_at_once_and_takes_its_grading_process_along(
-    server: Server, tmp_path: Path
+    server: Server, tmp_path: Path, wish: signal.Signals, learner: str
 ) -> None:
     shutil.copytree(server.root, tmp_path / "root")
     with ThreadPoolExecutor() as pool:
-        with jupyter_lab(tmp_path) as short_lived:
-            pool.submit(autograde, short_lived, "kim")
-            time.sleep(1)
+        with jupyter_lab(tmp_path, stop=wish) as short_lived:
+            grading = pool.submit(autograde, short_lived, learner)
+            if learner == "kim":
+                time.sleep(1)
+            else:
+                grading.result()
             processes = started_by(short_lived)
             begin = time.perf_counter()
         seconds = time.perf_counter() - begin

@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -37,17 +38,19 @@ from tests.sample_class import PERFECT, fill_in
 pytestmark = pytest.mark.hub
 
 ADA, CARL, BOB, DORA, EVE = (f"hubtest-{name}" for name in ("ada", "carl", "bob", "dora", "eve"))
-INES = "hubtest-ines"
+INES, OTTO = "hubtest-ines", "hubtest-otto"
 LEARNERS = (ADA, CARL, BOB, DORA, EVE)
 """Ada is honest; Carl cheats in code; Bob is late and stale; Dora's file is broken; Eve forges."""
 
 LESSON = f"{COURSE}/{ASSIGNMENT}/lesson.ipynb"
 OPEN_S = 15.0
 VALIDATE_S = 3.0
+PROMPT_S = 1.0
 WRITTEN = "It pays when the KV state moves in less time than the stall it avoids."
 COMMENT = "Well put. What happens on a slower link?"
 """What Ada writes in the end: one slip of units, the rest right."""
 ANSWERS = {**PERFECT, "slow-link": "slow_link_ms = 0.25", "when-to-split": WRITTEN}
+ENDLESS = "def kv_transfer_ms(kv_bytes, bandwidth_bytes_per_s):\n    while True: pass"
 CARLS = "nobody but Carl wrote this line"
 CHEAT = f'''\
 # {CARLS}
@@ -78,7 +81,7 @@ for frame in (sys._getframe(depth) for depth in range(3)):
 def hub() -> Iterator[Hub]:
     if os.getuid() != 0:
         pytest.fail("make test-hub makes accounts: run it as root, on a machine to throw away")
-    with running_hub(LEARNERS, [INES]) as running:
+    with running_hub(LEARNERS, [INES, OTTO]) as running:
         yield running
 
 
@@ -103,6 +106,11 @@ def person(browser: Browser, hub: Hub, name: str) -> Iterator[Person]:
 @pytest.fixture(scope="module")
 def ines(browser: Browser, hub: Hub) -> Iterator[Person]:
     yield from person(browser, hub, INES)
+
+
+@pytest.fixture(scope="module")
+def otto(browser: Browser, hub: Hub) -> Iterator[Person]:
+    yield from person(browser, hub, OTTO)
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +175,13 @@ def open_notebook(somebody: Person, path: str) -> None:
     somebody.page.goto(f"{somebody.hub.url}/user/{somebody.name}/lab/tree/{path}?reset")
     somebody.wait_for_lab()
     expect(somebody.page.locator("#jp-main-statusbar")).to_contain_text(") | Idle", timeout=SLOW_MS)
+
+
+def test_the_doctor_finds_a_running_hub_well(hub: Hub) -> None:
+    doctor = (PREFIX / "bin/autograder", "doctor", "--hub", PREFIX / "hub/jupyterhub_config.py")
+    found = subprocess.run(doctor, capture_output=True, text=True)
+
+    assert found.returncode == 0, found.stdout + found.stderr
 
 
 def test_an_instructor_generates_and_releases_the_lesson_in_formgrader(
@@ -302,7 +317,7 @@ def test_a_kernel_that_asks_for_too_much_memory_is_refused_and_the_server_lives(
 def test_a_second_learner_cheats(carl: Person) -> None:
     file = hand_in(carl)
     notebook = nbformat.read(file, as_version=4)
-    fill_in(notebook, {"fast-link": CHEAT})
+    fill_in(notebook, {"fast-link": CHEAT, "kv-transfer": ENDLESS})
     write(CARL, file, nbformat.writes(notebook))
     carl.submit()
 
@@ -335,7 +350,22 @@ def test_late_from_a_stale_release_and_broken_submissions_are_taken(
     dora.keep("submitted")
 
 
-def test_the_instructor_collects_and_autogrades_from_formgrader(ines: Person, hub: Hub) -> None:
+def waits_while(busy: Locator, somebody: Person, address: str) -> list[float]:
+    """Ask for a page again and again until something shows, and return how long each took, s."""
+    waits = []
+    while not busy.is_visible():
+        begin = time.perf_counter()
+        assert somebody.status(address) == 200
+        waits.append(time.perf_counter() - begin)
+    return waits
+
+
+def test_the_instructor_collects_and_autogrades_while_another_uses_formgrader(
+    ines: Person, otto: Person, hub: Hub
+) -> None:
+    page = f"/services/{COURSE}/formgrader/manage_assignments"
+    otto.log_in(page)
+    expect(otto.page.locator("td.name", has_text=ASSIGNMENT)).to_be_visible(timeout=SLOW_MS)
     ines.formgrader("manage_assignments")
     ines.press("collect")
     ines.formgrader(f"manage_submissions/{ASSIGNMENT}")
@@ -344,6 +374,10 @@ def test_the_instructor_collects_and_autogrades_from_formgrader(ines: Person, hu
     for name in (ADA, CARL, BOB):
         row = ines.page.locator("tr", has=ines.page.locator("td.student-id", has_text=name))
         row.locator("td.autograde a").click()
+        if name == CARL:  # whose function does not end
+            waits = waits_while(ines.page.locator("#success-modal"), otto, page)
+            assert sum(waits) > 2
+            assert max(waits) < PROMPT_S
         ines.answered()
     ines.keep("autograded")
 
