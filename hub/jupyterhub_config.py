@@ -5,6 +5,7 @@ formgrader runs once, as a service, under the account that holds the course dire
 reach it, learners do not, and nobody else's account can read a hidden test.
 """
 
+import asyncio
 import os
 import pwd
 import subprocess
@@ -12,6 +13,8 @@ import sys
 import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from jupyterhub.spawner import LocalProcessSpawner
 
 c = get_config()  # noqa: F821 (traitlets provides it)
 
@@ -49,6 +52,27 @@ c.JupyterHub.load_groups = {
     LEARN: {"users": sorted(LEARNERS)},
 }
 
+
+class PromptSpawner(LocalProcessSpawner):
+    """Starts a server and waits until it listens.
+
+    The hub by itself would look less and less often, and keep a learner waiting for seconds.
+    """
+
+    async def start(self):
+        """Return the server's address when it listens, or its process has ended."""
+        ip, port = await super().start()
+        while await self.poll() is None:
+            try:
+                _, writer = await asyncio.open_connection(ip, port)
+            except OSError:
+                await asyncio.sleep(0.1)
+            else:
+                writer.close()
+                break
+        return ip, port
+
+
 # A server each. Only systemd can limit a server as a whole; elsewhere each of its processes is
 # limited, so that a kernel that asks for too much meets MemoryError.
 if Path("/run/systemd/system").is_dir():
@@ -57,7 +81,7 @@ if Path("/run/systemd/system").is_dir():
     c.SystemdSpawner.default_shell = "/bin/bash"
     c.Spawner.cmd = [str(PREFIX / "bin/jupyterhub-singleuser")]
 else:
-    c.JupyterHub.spawner_class = "localprocess"
+    c.JupyterHub.spawner_class = PromptSpawner
     limit = f"--data={SITE['memory_mib'] * 2**20}"
     c.Spawner.cmd = ["prlimit", limit, "--core=0", str(PREFIX / "bin/jupyterhub-singleuser")]
 c.Spawner.default_url = "/lab/tree/Welcome.md"
