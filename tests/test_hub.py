@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import shutil
+import statistics
 import subprocess
 import time
 from collections.abc import Iterator
@@ -270,21 +271,24 @@ def test_the_figure_follows_the_explorers_slider(ada: Person) -> None:
 def test_validate_answers_in_less_than_3_seconds(
     ada: Person, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    begin = time.perf_counter()
-    ada.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) jp-button.validate-button").click()
+    button = ada.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) jp-button.validate-button")
     dialog = ada.page.locator(".nbgrader-SuccessDialog, .nbgrader-ErrorDialog")
-    expect(dialog).to_be_visible(timeout=SLOW_MS)
-    seconds = time.perf_counter() - begin
-    ada.keep("validate")
-    expect(dialog).to_contain_text("slow_link_ms")
-    dialog.locator("button").last.click()
+    waits = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        button.click()
+        expect(dialog).to_be_visible(timeout=SLOW_MS)
+        waits.append(time.perf_counter() - begin)
+        ada.keep("validate")
+        expect(dialog).to_contain_text("slow_link_ms")
+        dialog.locator("button").last.click()
     with capsys.disabled():
         print(
-            f"\nVALIDATE {seconds:.1f} s; one active learner takes {memory_mib(ADA):.0f} MiB, "
-            f"and took {processor_s(ADA):.0f} s of a processor so far"
+            f"\nValidate: {', '.join(f'{wait:.1f}' for wait in waits)} s; an active learner takes "
+            f"{memory_mib(ADA):.0f} MiB, and took {processor_s(ADA):.0f} s of a processor so far"
         )
 
-    assert seconds < VALIDATE_S
+    assert statistics.median(waits) < VALIDATE_S
 
 
 def test_a_learner_submits_twice_and_both_stand_in_the_list(ada: Person) -> None:
@@ -421,6 +425,7 @@ def test_the_instructor_marks_the_written_answer(ines: Person, hub: Hub) -> None
     answer.locator("textarea.comment").fill(COMMENT)
     answer.locator("textarea.comment").press("Tab")
     ines.page.wait_for_timeout(1500)
+    answer.scroll_into_view_if_needed()
     ines.keep("marked")
 
     assert ines.page.locator("body").inner_text().count(WRITTEN)
