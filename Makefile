@@ -23,7 +23,7 @@ lab: $(ENVIRONMENT) ## Open the lesson in JupyterLab, as a learner receives it
 
 .PHONY: test
 test: $(ENVIRONMENT) ## Check style, types and behaviour
-	@.ci/system bubblewrap chromium
+	@.ci/system bubblewrap chromium postgresql
 	@ruff check --quiet
 	@ruff format --check --quiet
 	@mypy --no-error-summary

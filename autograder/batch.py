@@ -11,11 +11,11 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from nbgrader.converters import Autograde
 from nbgrader.coursedir import CourseDirectory
@@ -25,7 +25,7 @@ from autograder import autograded
 from autograder.coursedir import autograded_folder, learners_who_submitted, source_folder
 from autograder.exam import Exam
 from autograder.gradebook import Gradebook
-from autograder.pool import STOP_SIGNALS, Pool
+from autograder.pool import Pool, signals_put_off
 from autograder.preprocessors import Examine
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.walls import refuse_if_exposed
@@ -39,6 +39,13 @@ Status = Literal["graded", "unchanged", "failed"]
 
 class CannotGrade(Exception):
     """Nothing can be graded as things are; the message says why and what to do."""
+
+
+class Workers(Protocol):
+    """What marks submissions: processes on this machine, or a cluster."""
+
+    def outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+        """Yield each job with its outcome, as they come; jobs are drawn as workers get free."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ def grade_class(
     *,
     force: bool = False,
     jobs: int | None = None,
+    cluster: Workers | None = None,
     trust: bool = False,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Graded, ...]:
@@ -75,7 +83,8 @@ def grade_class(
         assignment: the assignment's name.
         learners: whose submissions; everybody's if empty.
         force: grade again what has not changed.
-        jobs: how many submissions at a time; by default one per core.
+        jobs: how many submissions at a time on this machine; by default one per core.
+        cluster: marks them elsewhere instead.
         trust: run submissions without a sandbox.
         on_progress: is told how many submissions are done, of how many.
 
@@ -84,7 +93,7 @@ def grade_class(
 
     Raises:
         CannotGrade: a learner or the assignment does not exist, or another grader is at work.
-        BadSource, NoWalls, Exposed, UnknownAssignment, MarksWouldBeLost: see there.
+        CannotMark, BadSource, NoWalls, Exposed, UnknownAssignment, MarksWouldBeLost: see there.
     """
     if not source_folder(course, assignment).is_dir():
         raise CannotGrade(
@@ -105,7 +114,9 @@ def grade_class(
         autograded.sweep_aside(course, assignment)
         gradebook.match_source(exam.trusted)
         batch = _Batch(course, assignment, exam, gradebook, _modes(converter))
-        results = batch.run(chosen, force, jobs or len(os.sched_getaffinity(0)), on_progress)
+        cores = jobs or len(os.sched_getaffinity(0))
+        with Pool(min(cores, len(chosen))) if cluster is None else nullcontext(cluster) as workers:
+            results = batch.run(chosen, force, workers, on_progress)
     return tuple(sorted(results, key=lambda result: result.learner))
 
 
@@ -166,15 +177,14 @@ class _Batch:
         self,
         learners: Sequence[str],
         force: bool,
-        workers: int,
+        workers: Workers,
         on_progress: Callable[[int, int], None],
     ) -> list[Graded]:
         """Grade these learners' submissions."""
         on_progress(0, len(learners))
-        with Pool(min(workers, len(learners))) as pool:
-            for job, outcome in pool.outcomes(self._jobs(learners, force, on_progress)):
-                self._finish(self._under_way.pop(job.learner), outcome)
-                on_progress(len(self._results), len(learners))
+        for job, outcome in workers.outcomes(self._jobs(learners, force, on_progress)):
+            self._finish(self._under_way.pop(job.learner), outcome)
+            on_progress(len(self._results), len(learners))
         return self._results
 
     def _jobs(
@@ -209,7 +219,7 @@ class _Batch:
     def _finish(self, submission: Submission, outcome: Outcome) -> None:
         """Write one submission's result."""
         try:
-            with _held():
+            with signals_put_off():
                 self._write(submission, outcome)
         except Exception as error:
             reason = f"its result could not be written: {type(error).__name__}: {error}"
@@ -272,13 +282,3 @@ def _stoppable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _held() -> Iterator[None]:
-    """Put off a wish to stop until a result is written."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

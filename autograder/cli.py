@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -15,6 +15,8 @@ import typer
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
     from rich.progress import Progress
+
+    from autograder.cluster import Cluster
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -65,6 +67,10 @@ def grade(
         int | None,
         typer.Option("--jobs", min=1, help="Submissions at a time. By default one per core."),
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Mark on the Dask cluster of this scheduler, such as tcp://host:8786."),
+    ] = None,
     trust_submissions: Annotated[
         bool,
         typer.Option("--trust-submissions", help="Run submissions without a sandbox."),
@@ -80,7 +86,13 @@ def grade(
     from autograder.scores import class_scores
     from autograder.tables import print_scores, write_result
 
-    with _errors_explained(), _progress() as progress:
+    if jobs and scheduler:
+        _stop("With --scheduler the workers there say how many run at a time: leave out --jobs.")
+    with (
+        _errors_explained(),
+        _cluster(scheduler) if scheduler else nullcontext() as cluster,
+        _progress() as progress,
+    ):
         opened = _open(course)
         task = progress.add_task(f"Grading {assignment}", total=None)
         graded = grade_class(
@@ -89,6 +101,7 @@ def grade(
             learner or (),
             force=force,
             jobs=jobs,
+            cluster=cluster,
             trust=trust_submissions,
             on_progress=lambda done, of: progress.update(task, completed=done, total=of),
         )
@@ -178,13 +191,29 @@ def _open(course: Path) -> CourseDirectory:
     return open_course(course)
 
 
+def _cluster(address: str) -> Cluster:
+    try:
+        from autograder.cluster import Cluster
+    except ModuleNotFoundError as missing:
+        _stop(
+            f"--scheduler needs the package {missing.name}. "
+            "Install this project with its extra cluster, here and on the cluster's workers."
+        )
+    cluster = Cluster(address)
+    if not cluster.threads:
+        typer.echo(f"No worker has joined {address} yet. Grading begins when one has.", err=True)
+    return cluster
+
+
 @contextmanager
 def _progress() -> Iterator[Progress]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from autograder.tables import TimeLeftColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+    with Progress(*columns, TimeLeftColumn(), console=Console(stderr=True)) as progress:
         yield progress
 
 
@@ -199,6 +228,7 @@ def _errors_explained() -> Iterator[None]:
     from autograder.prepare import BadSource
     from autograder.publish import ReleaseFailed, ReleaseRefused
     from autograder.sandbox.walls import Exposed, NoWalls
+    from autograder.worker import CannotMark
 
     try:
         yield
@@ -207,6 +237,7 @@ def _errors_explained() -> Iterator[None]:
     except (
         BadSource,
         CannotGrade,
+        CannotMark,
         Exposed,
         MarksWouldBeLost,
         NoCourse,

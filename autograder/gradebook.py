@@ -58,6 +58,16 @@ def find_assignment(gradebook: NbgraderGradebook, assignment: str) -> Assignment
         ) from None
 
 
+def seconds_late(
+    handed_in: datetime | None, duedate: datetime | None, extension: timedelta | None = None
+) -> float:
+    """Return by how many seconds a submission is late, 0 where either time is unknown."""
+    if handed_in is None or duedate is None:
+        return 0.0
+    due = duedate + extension if extension else duedate
+    return max(0.0, (handed_in - due).total_seconds())
+
+
 @dataclass(frozen=True)
 class _Cells:
     """The ids of one notebook's cells in the gradebook, by grade id."""
@@ -268,17 +278,11 @@ class Gradebook:
             identity = {"assignment_id": self._assignment_id, "student_id": learner}
             new = {"id": new_uuid(), **identity, "timestamp": timestamp}
             self._db.execute(insert(table).values(**new))
-            return new["id"], self._seconds_late(timestamp, None), True
+            return new["id"], seconds_late(timestamp, self._duedate), True
         if timestamp is not None and timestamp != found.timestamp:
             self._db.execute(update(table).where(*mine).values(timestamp=timestamp))
-        late = self._seconds_late(timestamp or found.timestamp, found.extension)
+        late = seconds_late(timestamp or found.timestamp, self._duedate, found.extension)
         return found.id, late, False
-
-    def _seconds_late(self, handed_in: datetime | None, extension: timedelta | None) -> float:
-        if handed_in is None or self._duedate is None:
-            return 0.0
-        due = self._duedate + extension if extension else self._duedate
-        return max(0.0, (handed_in - due).total_seconds())
 
     def _present(self, submission_id: str) -> _Present:
         """Read the rows that the submission has."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
-from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Final, Self
 
@@ -42,8 +45,6 @@ class Pool:
     def __init__(self, size: int) -> None:
         sweep()
         self._size = size
-        self._context = multiprocessing.get_context("spawn")
-        self._started = self._context.Value("i", os.getpid())
         self._executor = self._make()
 
     def outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
@@ -89,9 +90,9 @@ class Pool:
     def _make(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
             self._size,
-            mp_context=self._context,
+            mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin,
-            initargs=(os.getpid(), self._started),
+            initargs=(os.getpid(),),
         )
 
     def _submit(self, job: Job) -> Future[Outcome]:
@@ -109,6 +110,15 @@ class Pool:
         return future
 
 
+def lasting_worker() -> Pool:
+    """Make a single worker that stays warm for as long as this process lives, and ends with it."""
+    pool = Pool(1)
+    # A process that multiprocessing started waits for its children before it ends, and runs only
+    # these on its way there, nothing of atexit's.
+    Finalize(None, pool.close, exitpriority=0)
+    return pool
+
+
 def _outcome(future: Future[Outcome]) -> Outcome:
     error = future.exception()
     if error is None:
@@ -119,25 +129,37 @@ def _outcome(future: Future[Outcome]) -> Outcome:
 
 
 @contextmanager
-def _as_workers_start() -> Iterator[None]:
-    """Set what processes inherit: the learners' environment, and no signal while they start."""
-    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+def signals_put_off() -> Iterator[None]:
+    """Put off a wish to stop; threads and processes that are started meanwhile never get it."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    os.environ.update(_ENVIRONMENT)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _begin(parent: int, started: Synchronized[int]) -> None:
+_starting: Final = threading.Lock()
+
+
+@contextmanager
+def _as_workers_start() -> Iterator[None]:
+    """Set what processes inherit: the learners' environment, and no signal while they start."""
+    with _starting, signals_put_off():
+        before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+        os.environ.update(_ENVIRONMENT)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+def _begin(parent: int) -> None:
     """Prepare a new worker."""
-    _stay_on_one_core(started)
+    _stay_on_one_core()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader, which ends us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     die_with_parent()
@@ -147,14 +169,23 @@ def _begin(parent: int, started: Synchronized[int]) -> None:
     tempfile.tempdir = str(Base.create().path)
 
 
-def _stay_on_one_core(started: Synchronized[int]) -> None:
-    """Keep this worker and its children together, each worker on the next core.
+@cache
+def _stay_on_one_core() -> socket.socket | None:
+    """Keep this worker and its children together, on a core that no other worker has taken.
 
     An examiner and a learner process take turns; waking each other on another core costs more than
     the calls themselves.
+
+    Returns:
+        What holds the core, of whatever grader the others are: the kernel gives a name to one
+        socket only, and forgets it with the process.
     """
-    with started.get_lock():
-        number = started.value
-        started.value += 1
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[number % len(cores)]})
+    hold = socket.socket(socket.AF_UNIX)
+    for core in sorted(os.sched_getaffinity(0)):
+        try:
+            hold.bind(f"\0autograder-core-{core}")
+        except OSError:
+            continue
+        os.sched_setaffinity(0, {core})
+        return hold
+    return None

@@ -8,8 +8,7 @@ settings of ``autograder grade`` too.
 from __future__ import annotations
 
 from functools import cache
-from multiprocessing.util import Finalize
-from typing import Any
+from typing import Any, Final
 
 import nbformat
 from nbformat import NotebookNode
@@ -22,7 +21,7 @@ from autograder.coursedir import source_folder
 from autograder.exam import Exam
 from autograder.gradebook import Gradebook
 from autograder.limits import Limits
-from autograder.pool import Pool
+from autograder.pool import lasting_worker
 from autograder.prepare import load_exam
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.walls import require_wall
@@ -93,7 +92,7 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
         if submission.failure:
             raise NotGraded(submission.failure)
         job = make_job(exam, submission)
-        ((_, outcome),) = _pool().outcomes([job.only(said["notebook"])])
+        ((_, outcome),) = _worker().outcomes([job.only(said["notebook"])])
         if outcome.failure:
             raise NotGraded(outcome.failure)
         for note in outcome.notes:
@@ -121,11 +120,4 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
 _exams: dict[Any, Exam] = {}
 
 
-@cache
-def _pool() -> Pool:
-    """Make the one worker of this process, for as long as it lives."""
-    pool = Pool(1)
-    # A process that multiprocessing started waits for its children before it ends, and runs only
-    # these on its way there, nothing of atexit's.
-    Finalize(None, pool.close, exitpriority=0)
-    return pool
+_worker: Final = cache(lasting_worker)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from nbgrader.api import Gradebook, SubmittedAssignment
+from nbgrader.api import Assignment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
 from nbgrader.coursedir import CourseDirectory
+from sqlalchemy import select
 
 from autograder.autograded import graded_stamp
 from autograder.coursedir import (
@@ -16,7 +18,7 @@ from autograder.coursedir import (
     source_notebooks,
     submission_folder,
 )
-from autograder.gradebook import find_assignment
+from autograder.gradebook import find_assignment, seconds_late
 from autograder.notebook_file import UnreadableNotebook, parse_notebook, read_notebook
 from autograder.submissions import read_submission
 
@@ -65,29 +67,65 @@ def class_scores(course: CourseDirectory, assignment: str) -> ClassScores:
     with Gradebook(course.db_url, course.course_id) as gradebook:
         entry = find_assignment(gradebook, assignment)
         order = _notebook_order(course, assignment)
-        questions = tuple(
-            Question(notebook.name, cell.name, cell.max_score)
+        by_cell = {
+            cell.id: Question(notebook.name, cell.name, cell.max_score)
             for notebook in entry.notebooks
             for cell in sorted(
                 (*notebook.grade_cells, *notebook.task_cells), key=lambda c: order.index(c.name)
             )
-        )
+        }
         notebooks = {
             notebook.name: bool(notebook.grade_cells or notebook.task_cells)
             for notebook in entry.notebooks
         }
-        submissions = {s.student_id: s for s in gradebook.assignment_submissions(assignment)}
+        submissions = _submissions(gradebook, entry, by_cell)
         learners = {student.id for student in gradebook.students}
-        learners |= set(learners_who_submitted(course, assignment))
-        rows = []
-        for learner in sorted(learners):
-            folder = autograded_folder(course, learner, assignment)
-            if learner in submissions and folder.is_dir():
-                rows.append(_graded(submissions[learner], folder))
-            else:
-                reason = _why_ungraded(course, learner, assignment, notebooks)
-                rows.append(LearnerScores(learner, {}, None, (reason,)))
+    questions = tuple(by_cell.values())
+    learners |= set(learners_who_submitted(course, assignment))
+    rows = []
+    for learner in sorted(learners):
+        folder = autograded_folder(course, learner, assignment)
+        if learner in submissions and folder.is_dir():
+            rows.append(_graded(learner, submissions[learner], folder, questions))
+        else:
+            reason = _why_ungraded(course, learner, assignment, notebooks)
+            rows.append(LearnerScores(learner, {}, None, (reason,)))
     return ClassScores(assignment, questions, tuple(rows))
+
+
+@dataclass
+class _Submission:
+    """What the gradebook holds of a submission; times in seconds."""
+
+    late: float
+    points: dict[Question, float | None] = field(default_factory=dict)
+    total: float = 0.0
+
+
+def _submissions(
+    gradebook: Gradebook, entry: Assignment, by_cell: Mapping[str, Question]
+) -> dict[str, _Submission]:
+    """Read all submissions with few queries: nbgrader's objects would ask anew for each grade."""
+    found: dict[str, _Submission] = {}
+    mine = SubmittedAssignment.assignment_id == entry.id
+    submissions = select(SubmittedAssignment.student_id).where(mine)
+    for learner, handed_in, extension in gradebook.db.execute(
+        submissions.add_columns(SubmittedAssignment.timestamp, SubmittedAssignment.extension)
+    ):
+        found[learner] = _Submission(seconds_late(handed_in, entry.duedate, extension))
+    of_it = SubmittedNotebook.assignment_id == SubmittedAssignment.id
+    notebooks = submissions.join(SubmittedNotebook, of_it)
+    grades = notebooks.join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+    for learner, cell, score, waits in gradebook.db.execute(
+        grades.add_columns(Grade.cell_id, Grade.score, Grade.needs_manual_grade)
+    ):
+        found[learner].points[by_cell[cell]] = None if waits else score
+        found[learner].total += score
+    for learner, penalty in gradebook.db.execute(
+        notebooks.add_columns(SubmittedNotebook.late_submission_penalty)
+    ):
+        found[learner].total -= penalty or 0.0
+    return found
 
 
 def _notebook_order(course: CourseDirectory, assignment: str) -> list[str]:
@@ -97,19 +135,17 @@ def _notebook_order(course: CourseDirectory, assignment: str) -> list[str]:
     return [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
 
 
-def _graded(submission: SubmittedAssignment, folder: Path) -> LearnerScores:
-    points: dict[Question, float | None] = {}
-    notes: list[str] = []
-    for notebook in submission.notebooks:
-        notes += graded_stamp(folder, notebook.name).notes
-        for grade in notebook.grades:
-            question = Question(notebook.name, grade.name, grade.max_score)
-            points[question] = None if grade.needs_manual_grade else grade.score
-    late = submission.total_seconds_late
-    if late > 0:
-        notes.append(f"late by {timedelta(seconds=round(late))}")
-    total = max(0.0, submission.score - submission.late_submission_penalty)
-    return LearnerScores(submission.student_id, points, total, tuple(dict.fromkeys(notes)))
+def _graded(
+    learner: str, submission: _Submission, folder: Path, questions: Sequence[Question]
+) -> LearnerScores:
+    given = submission.points
+    points = {question: given[question] for question in questions if question in given}
+    notebooks = dict.fromkeys(question.notebook for question in questions)
+    notes = [note for name in notebooks for note in graded_stamp(folder, name).notes]
+    if submission.late > 0:
+        notes.append(f"late by {timedelta(seconds=round(submission.late))}")
+    total = max(0.0, submission.total)
+    return LearnerScores(learner, points, total, tuple(dict.fromkeys(notes)))
 
 
 def _why_ungraded(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from rich.console import Console, Group, RenderableType
+from rich.progress import ProgressColumn, Task
 from rich.table import Table
 from rich.text import Text
 
 from autograder.batch import Graded
 from autograder.scores import ClassScores, LearnerScores, Question
+
+LARGEST_TABLE: Final = 300
+"""Rows of a table; the rest is counted."""
 
 
 def print_scores(scores: ClassScores, console: Console) -> None:
@@ -25,9 +31,16 @@ def _points_table(scores: ClassScores) -> Table:
     for number, _ in enumerate(scores.questions, 1):
         table.add_column(f"{number}", justify="right")
     table.add_column("total", justify="right")
-    for row in scores.learners:
+    for row in scores.learners[:LARGEST_TABLE]:
         table.add_row(row.learner, *_cells(row, scores.questions))
+    _count_rest(table, scores.learners)
     return table
+
+
+def _count_rest(table: Table, rows: Sequence[LearnerScores]) -> None:
+    if len(rows) > LARGEST_TABLE:
+        table.caption = f"and {len(rows) - LARGEST_TABLE:,} more, all of them in --result FILE"
+        table.caption_justify = "left"
 
 
 def _cells(row: LearnerScores, questions: tuple[Question, ...]) -> list[str]:
@@ -56,9 +69,21 @@ def _notes(scores: ClassScores) -> RenderableType:
         return Text("\nNothing needs a look.")
     table = Table(box=None, show_header=False, padding=(0, 1), title="\nWorth a look")
     table.title_justify = "left"
-    for row in noted:
+    for row in noted[:LARGEST_TABLE]:
         table.add_row(row.learner, "; ".join(row.notes))
+    _count_rest(table, noted)
     return table
+
+
+class TimeLeftColumn(ProgressColumn):
+    """How long a task still takes at the pace of the last half minute, then how long it took."""
+
+    def render(self, task: Task) -> Text:
+        """Return hours, minutes and seconds, or nothing while the pace is unknown."""
+        if task.finished:
+            return Text(f"in {timedelta(seconds=round(task.finished_time or 0))}")
+        left = task.time_remaining
+        return Text("" if left is None else f"{timedelta(seconds=round(left))} left")
 
 
 def write_result(scores: ClassScores, graded: Iterable[Graded], path: Path) -> None:

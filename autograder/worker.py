@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 EXAMS_KEPT: Final = 4
 
 
+class CannotMark(Exception):
+    """No submission can be marked as things are; the message says why and what to do."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A submission to mark.
@@ -45,6 +49,7 @@ class Job:
         learner: the student id.
         exam: the packed exam.
         exam_digest: the exam's digest, by which a worker knows that it has it already.
+        wall: what keeps the learner's code in.
         notebooks: the submitted notebooks' bytes, by name.
         files: the submission's other files.
         fingerprint: goes into the graded notebooks' metadata.
@@ -54,6 +59,7 @@ class Job:
     learner: str
     exam: bytes
     exam_digest: str
+    wall: Wall
     notebooks: Mapping[str, bytes]
     files: Mapping[str, bytes]
     fingerprint: str
@@ -104,6 +110,7 @@ def make_job(exam: Exam, submission: Submission) -> Job:
         submission.learner,
         exam.packed,
         exam.digest,
+        exam.wall,
         submission.notebooks,
         submission.files,
         fingerprint(exam, submission),

@@ -40,6 +40,7 @@ from benchmarks.classes import (
 )
 from benchmarks.cost import Cost, median, run
 from benchmarks.memory import KINDS, Peaks
+from benchmarks.verdict import Verdict, at_least, at_most, exit_status, verdict_table
 from tests.sample_class import ASSIGNMENT, Learner
 from tests.stock import ROOT, use_stock_autograder
 
@@ -67,34 +68,6 @@ Its start-up takes seconds, more or less, so that many submissions must share th
 LARGE: Final = (250, 500, 1000)
 
 AUTOGRADER: Final = Path(sys.executable).with_name("autograder")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What was measured against a target.
-
-    Args:
-        what: the quantity.
-        measured: its value with its unit, as shown.
-        target: what it should be, as shown.
-        met: whether it is.
-    """
-
-    what: str
-    measured: str
-    target: str
-    met: bool
-
-
-def at_most(what: str, value: float, limit: float, unit: str, digits: int = 0) -> Verdict:
-    """Compare a measured value with its upper limit."""
-    shown, target = f"{value:.{digits}f} {unit}", f"at most {limit:g} {unit}"
-    return Verdict(what, shown, target, value <= limit)
-
-
-def at_least(what: str, value: float, limit: float, unit: str) -> Verdict:
-    """Compare a measured value with its lower limit."""
-    return Verdict(what, f"{value:.1f} {unit}", f"at least {limit:g} {unit}", value >= limit)
 
 
 class Bench:
@@ -286,19 +259,6 @@ def large_table(classes: Sequence[LargeClass]) -> Table:
         memory = (f"{each.peaks.megabytes.get(kind, 0):.0f}" for kind in KINDS)
         table.add_row(str(each.size), f"{each.cost.cpu:.0f}", f"{each.cost.wall:.0f}", *memory)
     return table
-
-
-def verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    """Return the verdicts as a table."""
-    table = Table("target", "measured", "should be", "", box=None)
-    for each in verdicts:
-        table.add_row(each.what, each.measured, each.target, "met" if each.met else "MISSED")
-    return table
-
-
-def exit_status(verdicts: Sequence[Verdict]) -> int:
-    """Return 1 if a target was missed, else 0."""
-    return int(not all(each.met for each in verdicts))
 
 
 def main() -> int:

@@ -12,10 +12,15 @@ from nbgrader.api import Gradebook
 Rows = dict[str, list[tuple[Any, ...]]]
 
 
-def gradebook_rows(course: Path) -> Rows:
-    """Return the rows that concern submissions, by table; names stand for the database's ids."""
+def gradebook_rows(course: Path, url: str = "") -> Rows:
+    """Return the rows that concern submissions, by table; names stand for the database's ids.
+
+    Args:
+        course: the course directory.
+        url: where its gradebook is, if not there.
+    """
     rows: Rows = {"submission": [], "notebook": [], "grade": [], "comment": []}
-    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+    with Gradebook(url or f"sqlite:///{course / 'gradebook.db'}") as gradebook:
         for assignment in gradebook.assignments:
             for submission in assignment.submissions:
                 of = (assignment.name, submission.student_id)

@@ -13,6 +13,7 @@ from typing import Final
 import nbformat
 from nbgrader.api import Gradebook
 
+from autograder.coursedir import open_course
 from tests.sample_class import ASSIGNMENT, DEADLINE, NOTEBOOK, Learner, hand_in
 
 ROOT: Final = Path(__file__).parents[1]
@@ -59,7 +60,7 @@ def collect(folder: Path, learners: Sequence[Learner]) -> None:
     archive = folder / "downloaded" / ASSIGNMENT / "archive"
     hand_in(learners, folder / "release" / ASSIGNMENT / f"{NOTEBOOK}.ipynb", archive)
     nbgrader(folder, "zip_collect", ASSIGNMENT)
-    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
+    with Gradebook(open_course(folder).db_url) as gradebook:
         for learner in learners:
             gradebook.update_or_create_student(learner.name)
 

@@ -259,7 +259,7 @@ def test_a_job_that_kills_its_worker_fails_alone(folder: Path) -> None:
         make_job(exam, read_submission(course, learner, ASSIGNMENT, exam.notebooks))
         for learner in ("ada", "bob")
     ]
-    deadly = Job("mallory", pickle.dumps(Deadly()), "deadly", {}, {}, "", ())
+    deadly = Job("mallory", pickle.dumps(Deadly()), "deadly", exam.wall, {}, {}, "", ())
 
     def jobs() -> Iterator[Job]:
         yield from (good[0], deadly, good[1])

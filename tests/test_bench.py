@@ -12,8 +12,9 @@ from typing import ParamSpec, TypeVar
 import pytest
 
 from benchmarks.cost import CommandFailed, Cost, median, run
-from benchmarks.grading import at_least, at_most, exit_status, per_submission
+from benchmarks.grading import per_submission
 from benchmarks.memory import Peaks
+from benchmarks.verdict import at_least, at_most, exit_status
 from tests.sample_class import CLASS, Learner
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"

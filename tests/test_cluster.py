@@ -1,0 +1,159 @@
+"""Marking on a Dask cluster gives what marking here gives, whatever becomes of its workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+from autograder.batch import Graded, grade_class
+from autograder.cluster import Cluster
+from autograder.coursedir import open_course
+from autograder.worker import CannotMark
+from tests import small_course
+from tests.dask_cluster import DaskCluster, dask_cluster
+from tests.left_behind import autograded_files, gradebook_rows
+from tests.sample_class import CLASS
+from tests.small_course import ASSIGNMENT
+from tests.stock import ROOT, collect, release
+from tests.stock import make_course as make_lesson
+
+LEARNERS = 24
+SLOW = "import time\ndef double(number):\n    time.sleep(0.2)\n    return 2 * number"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    """A scheduler with two workers that no test harms."""
+    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ungraded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A course in which many have handed in what takes a while to mark."""
+    folder = tmp_path_factory.mktemp("ungraded") / "course"
+    small_course.make_course(folder)
+    for number in range(LEARNERS):
+        small_course.hand_in(folder, f"learner{number}", {"double": SLOW})
+    return folder
+
+
+@pytest.fixture
+def course(ungraded: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(ungraded, tmp_path / "course")
+
+
+def mark_there(
+    address: str, course: Path, on_progress: Callable[[int, int], None] = lambda done, of: None
+) -> dict[str, Graded]:
+    with Cluster(address) as workers:
+        graded = grade_class(
+            open_course(course), ASSIGNMENT, cluster=workers, on_progress=on_progress
+        )
+    return {each.learner: each for each in graded}
+
+
+def autograder(course: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = Path(sys.executable).with_name("autograder")
+    return subprocess.run([command, *arguments], cwd=course, capture_output=True, text=True)
+
+
+def all_right(graded: dict[str, Graded]) -> bool:
+    return len(graded) == LEARNERS and {each.status for each in graded.values()} == {"graded"}
+
+
+def at_half(do: Callable[[], object]) -> Callable[[int, int], None]:
+    """Return a listener that does something once, when half of the class is done."""
+    undone = [do]
+
+    def listen(done: int, of: int) -> None:
+        if undone and done >= of / 2:
+            undone.pop()()
+
+    return listen
+
+
+def test_the_sample_class_gets_the_same_marks_and_notebooks_as_on_this_machine(
+    cluster: DaskCluster, tmp_path: Path
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    make_lesson(here)
+    release(here)
+    collect(here, CLASS[1::3])
+    shutil.copytree(here, there)
+    grade_class(open_course(here), "disaggregation")
+    autograder(there, "grade", "disaggregation", f"--scheduler={cluster.address}")
+
+    assert gradebook_rows(there) == gradebook_rows(here)
+    assert autograded_files(there) == autograded_files(here)
+
+
+def test_a_worker_that_is_killed_half_way_costs_no_result(course: Path, tmp_path: Path) -> None:
+    with dask_cluster(tmp_path / "dask", workers=2) as cluster:
+        lost = cluster.add_worker()
+        graded = mark_there(
+            cluster.address, course, at_half(lambda: os.killpg(lost.pid, signal.SIGKILL))
+        )
+
+    assert all_right(graded)
+
+
+def test_a_scheduler_that_dies_is_told_and_what_was_graded_is_kept(
+    course: Path, tmp_path: Path
+) -> None:
+    with dask_cluster(tmp_path / "dask", workers=2) as cluster:
+        kill = at_half(lambda: os.killpg(cluster.scheduler.pid, signal.SIGKILL))
+        with pytest.raises(CannotMark, match="went away"):
+            mark_there(cluster.address, course, kill)
+    rest = grade_class(open_course(course), ASSIGNMENT)
+
+    assert {each.status for each in rest} == {"graded", "unchanged"}
+    assert len(rest) == LEARNERS
+    assert len(gradebook_rows(course)["submission"]) == LEARNERS
+
+
+def test_grading_waits_for_the_first_worker(course: Path, tmp_path: Path) -> None:
+    with dask_cluster(tmp_path / "dask") as cluster:
+        later = Timer(2, cluster.add_worker)
+        later.start()
+        graded = mark_there(cluster.address, course)
+        later.join()
+
+    assert all_right(graded)
+
+
+def test_a_worker_with_other_code_is_refused(course: Path, tmp_path: Path) -> None:
+    for package in ("autograder", "course"):
+        shutil.copytree(ROOT / package, tmp_path / "code" / package)
+    with (tmp_path / "code/autograder/scoring.py").open("a") as module:
+        module.write("# an older version\n")
+    with dask_cluster(tmp_path / "dask") as cluster:
+        cluster.add_worker(code=tmp_path / "code")
+        with pytest.raises(CannotMark, match=r"tcp://127\.0\.0\.1:\d+ has another version"):
+            mark_there(cluster.address, course)
+
+    assert not (course / "autograded").exists()
+
+
+def test_an_address_where_no_scheduler_is_gets_a_clear_error(course: Path) -> None:
+    done = autograder(course, "grade", ASSIGNMENT, "--scheduler=tcp://127.0.0.1:9")
+
+    assert done.returncode == 2
+    assert "No Dask scheduler answers at tcp://127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_number_of_jobs_makes_no_sense_with_a_cluster(course: Path) -> None:
+    done = autograder(course, "grade", ASSIGNMENT, "--jobs=2", "--scheduler=tcp://127.0.0.1:9")
+
+    assert done.returncode == 2
+    assert "leave out --jobs" in done.stderr
