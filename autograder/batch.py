@@ -86,7 +86,7 @@ def grade_class(
         jobs: how many submissions at a time on this machine; by default one per core.
         cluster: marks them elsewhere instead.
         trust: run submissions without a sandbox.
-        on_progress: is told how many submissions are done, of how many.
+        on_progress: is told how many submissions are done, of how many that have to be graded.
 
     Returns:
         A result for every submission, by learner.
@@ -113,10 +113,10 @@ def grade_class(
     ):
         autograded.sweep_aside(course, assignment)
         gradebook.match_source(exam.trusted)
-        batch = _Batch(course, assignment, exam, gradebook, _modes(converter))
+        batch = _Batch(course, assignment, exam, gradebook, _modes(converter), on_progress)
         cores = jobs or len(os.sched_getaffinity(0))
         with Pool(min(cores, len(chosen))) if cluster is None else nullcontext(cluster) as workers:
-            results = batch.run(chosen, force, workers, on_progress)
+            results = batch.run(chosen, force, workers)
     return tuple(sorted(results, key=lambda result: result.learner))
 
 
@@ -164,32 +164,31 @@ class _Batch:
         exam: Exam,
         gradebook: Gradebook,
         modes: autograded.Modes,
+        on_progress: Callable[[int, int], None],
     ) -> None:
         self._course = course
         self._assignment = assignment
         self._exam = exam
         self._gradebook = gradebook
         self._modes = modes
+        self._on_progress = on_progress
         self._results: list[Graded] = []
+        self._unchanged = 0
         self._under_way: dict[str, Submission] = {}
 
-    def run(
-        self,
-        learners: Sequence[str],
-        force: bool,
-        workers: Workers,
-        on_progress: Callable[[int, int], None],
-    ) -> list[Graded]:
+    def run(self, learners: Sequence[str], force: bool, workers: Workers) -> list[Graded]:
         """Grade these learners' submissions."""
-        on_progress(0, len(learners))
-        for job, outcome in workers.outcomes(self._jobs(learners, force, on_progress)):
+        self._tell(len(learners))
+        for job, outcome in workers.outcomes(self._jobs(learners, force)):
             self._finish(self._under_way.pop(job.learner), outcome)
-            on_progress(len(self._results), len(learners))
+            self._tell(len(learners))
         return self._results
 
-    def _jobs(
-        self, learners: Sequence[str], force: bool, on_progress: Callable[[int, int], None]
-    ) -> Iterator[Job]:
+    def _tell(self, of: int) -> None:
+        # Whoever estimates the time left must not take what is skipped for what was graded.
+        self._on_progress(len(self._results) - self._unchanged, of - self._unchanged)
+
+    def _jobs(self, learners: Sequence[str], force: bool) -> Iterator[Job]:
         """Yield the jobs for workers; what needs none is finished on the way."""
         recorded = self._gradebook.timestamps()
         for learner in learners:
@@ -198,10 +197,11 @@ class _Batch:
                 self._finish(submission, Outcome(failure=submission.failure))
             elif not force and learner in recorded and self._is_done(submission):
                 self._results.append(Graded(learner, "unchanged"))
+                self._unchanged += 1
             else:
                 self._under_way[learner] = submission
                 yield make_job(self._exam, submission)
-            on_progress(len(self._results), len(learners))
+            self._tell(len(learners))
 
     def _read(self, learner: str) -> Submission:
         wanted = self._exam.notebooks

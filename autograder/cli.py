@@ -109,6 +109,8 @@ def grade(
     if trust_submissions:
         typer.echo("Submissions ran WITHOUT a sandbox, since you trust them.")
     print_scores(scores, Console())
+    if unchanged := sum(each.status == "unchanged" for each in graded):
+        typer.echo(f"\nNot graded again, because unchanged: {unchanged}. (--force does it anyway.)")
     if result is not None:
         write_result(scores, graded, result)
     if any(each.status == "failed" for each in graded):

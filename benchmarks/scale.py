@@ -33,6 +33,7 @@ from benchmarks.memory import WRITER, Peaks
 from benchmarks.verdict import Verdict, at_least, at_most, exit_status, verdict_table
 from tests.sample_class import ASSIGNMENT, Learner
 
+PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "xterm"}
 AUTOGRADER: Final = Path(sys.executable).with_name("autograder")
 KILL_AT: Final = 0.4
 WITHIN_MINUTES: Final = 15.0
@@ -70,7 +71,7 @@ def grade(course: Path, is_enough: Callable[[int], bool] = lambda done: False) -
     result, started = Run(), time.perf_counter()
     command = (AUTOGRADER, "grade", ASSIGNMENT, "--result=result.json")
     process = subprocess.Popen(
-        command, cwd=course, stdout=theirs, stderr=theirs, env=os.environ | {"COLUMNS": "100"}
+        command, cwd=course, stdout=theirs, stderr=theirs, env=os.environ | PLAIN
     )
     os.close(theirs)
     watcher = Thread(target=result.peaks.watch, args=[process.pid])
@@ -98,20 +99,20 @@ def hand_in_many(released: Path, folder: Path, learners: Sequence[Learner]) -> N
         shutil.copytree(submitted / like.name, submitted / learner.name)
 
 
-def pace(looks: Sequence[Look], begin: float, end: float) -> float:
-    """Return the seconds per submission between two shares of a run's submissions."""
-    first, last = (looks[round(share * (len(looks) - 1))] for share in (begin, end))
+def pace(looks: Sequence[Look]) -> float:
+    """Return the seconds per submission in the second half of a run."""
+    first, last = looks[len(looks) // 2], looks[-1]
     return (last.at - first.at) / (last.done - first.done)
 
 
-def estimate_error(ran: Run) -> float:
+def estimate_error(looks: Sequence[Look]) -> float:
     """Return by what share of the time left the estimate was off, on the average.
 
-    Of the middle of the run: its first seconds tell too little, its last ones are whole seconds.
+    In the middle of the run: its first seconds tell too little, its last ones are whole seconds.
     """
-    looks = [look for look in ran.looks if 0.1 < look.at / ran.seconds < 0.9]
-    off = [abs(look.left - (ran.seconds - look.at)) / (ran.seconds - look.at) for look in looks]
-    return sum(off) / len(off)
+    end = looks[-1].at + looks[-1].left
+    middle = [look for look in looks if 0.1 < look.at / end < 0.9]
+    return sum(abs(look.left / (end - look.at) - 1) for look in middle) / len(middle)
 
 
 def verdicts(course: Path, learners: Sequence[Learner], console: Console) -> list[Verdict]:
@@ -129,13 +130,15 @@ def verdicts(course: Path, learners: Sequence[Learner], console: Console) -> lis
     size = (course / "report" / f"{ASSIGNMENT}.html").stat().st_size
     minutes = (killed.seconds + rest.seconds) / 60
     writer = max(ran.peaks.megabytes[WRITER] for ran in (killed, rest))
-    slower = pace(rest.looks, 0.5, 1.0) / pace(killed.looks, 0.0, 1.0)
+    slower = pace(rest.looks) / pace(killed.looks)
     return [
         at_most(f"{len(learners)} submissions, both runs", minutes, WITHIN_MINUTES, "min", 1),
         at_least("kept of what was graded before", status["unchanged"] / kept, 1, "of all"),
         at_most("memory of the writer", writer, WRITER_MB, "MB"),
         at_most("time of each of the last / of the first", slower, SLOWER, "times", 2),
-        at_most("error of the estimated time left", estimate_error(killed), ESTIMATE_OFF, "", 2),
+        at_most(
+            "error of the estimated time left", estimate_error(rest.looks), ESTIMATE_OFF, "", 2
+        ),
         at_most("size of the report", size / 1e6, REPORT_MB, "MB", 2),
         at_most("time to write the report", report.cost.wall, 60, "s"),
     ]
