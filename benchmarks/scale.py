@@ -118,7 +118,7 @@ def estimate_error(looks: Sequence[Look]) -> float:
 def verdicts(course: Path, learners: Sequence[Learner], console: Console) -> list[Verdict]:
     """Grade, kill, go on, report; and compare with the targets."""
     killed = grade(course, lambda done: done >= KILL_AT * len(learners))
-    kept = len(list((course / "autograded").iterdir()))
+    kept = len(list((course / "autograded").glob(f"*/{ASSIGNMENT}")))
     console.print(f"Killed after {killed.seconds:.0f} s, when {kept} were graded")
     rest = grade(course)
     console.print(f"The rest took {rest.seconds:.0f} s")
@@ -130,15 +130,14 @@ def verdicts(course: Path, learners: Sequence[Learner], console: Console) -> lis
     size = (course / "report" / f"{ASSIGNMENT}.html").stat().st_size
     minutes = (killed.seconds + rest.seconds) / 60
     writer = max(ran.peaks.megabytes[WRITER] for ran in (killed, rest))
+    off = estimate_error(rest.looks)
     slower = pace(rest.looks) / pace(killed.looks)
     return [
         at_most(f"{len(learners)} submissions, both runs", minutes, WITHIN_MINUTES, "min", 1),
         at_least("kept of what was graded before", status["unchanged"] / kept, 1, "of all"),
         at_most("memory of the writer", writer, WRITER_MB, "MB"),
         at_most("time of each of the last / of the first", slower, SLOWER, "times", 2),
-        at_most(
-            "error of the estimated time left", estimate_error(rest.looks), ESTIMATE_OFF, "", 2
-        ),
+        at_most("error of the estimated time left", off, ESTIMATE_OFF, "", 2),
         at_most("size of the report", size / 1e6, REPORT_MB, "MB", 2),
         at_most("time to write the report", report.cost.wall, 60, "s"),
     ]
