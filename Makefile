@@ -27,14 +27,14 @@ test: $(ENVIRONMENT) ## Check style, types and behaviour
 	@ruff check --quiet
 	@ruff format --check --quiet
 	@mypy --no-error-summary
-	@pytest --quiet -m "not root and not hub and not browser" --numprocesses logical --dist loadfile
+	@pytest --quiet -m "not root and not hub and not browser" --numprocesses logical --dist loadfile --no-loadscope-reorder
 	@pytest --quiet -m browser
 	@echo "Not run: make test-hub, which makes accounts on the machine and needs root"
 
 .PHONY: test-root
 test-root: $(ENVIRONMENT) ## As root: check that an ordinary user's walls stand as well
 	@.ci/system bubblewrap
-	@pytest --quiet -m root
+	@pytest --quiet -m root --numprocesses logical
 
 .PHONY: test-hub
 test-hub: $(ENVIRONMENT) ## As root: play a course through on a real JupyterHub (CYCLES=5: five times)

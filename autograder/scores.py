@@ -19,8 +19,8 @@ from autograder.coursedir import (
     submission_folder,
 )
 from autograder.gradebook import find_assignment, seconds_late
-from autograder.notebook_file import UnreadableNotebook, parse_notebook, read_notebook
-from autograder.submissions import read_submission
+from autograder.notebook_file import read_notebook
+from autograder.submissions import read_submission, why_ungradable
 
 
 @dataclass(frozen=True)
@@ -154,11 +154,4 @@ def _why_ungraded(
     if not submission_folder(course, learner, assignment).is_dir():
         return "nothing handed in"
     submission = read_submission(course, learner, assignment, notebooks)
-    if submission.failure:
-        return submission.failure
-    for name, content in submission.notebooks.items():
-        try:
-            parse_notebook(content)
-        except UnreadableNotebook as reason:
-            return f"{name}.ipynb: {reason}"
-    return "not graded yet"
+    return why_ungradable(submission) or "not graded yet"

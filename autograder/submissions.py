@@ -22,7 +22,7 @@ from nbgrader.utils import parse_utc
 
 from autograder.coursedir import submission_folder
 from autograder.exam import files_digest
-from autograder.notebook_file import UnreadableNotebook, find_notebook, read_file
+from autograder.notebook_file import UnreadableNotebook, find_notebook, parse_notebook, read_file
 
 MOST_FILES: Final = 1000
 MOST_BYTES: Final = 64 * 1024**2
@@ -104,6 +104,18 @@ def read_submission(
     notes += problem
     failure = "; ".join(failures)
     return Submission(learner, notebooks, tuple(missing), files, timestamp, tuple(notes), failure)
+
+
+def why_ungradable(submission: Submission) -> str:
+    """Return why a submission as it is cannot be graded at all, or ""."""
+    if submission.failure:
+        return submission.failure
+    for name, content in submission.notebooks.items():
+        try:
+            parse_notebook(content)
+        except UnreadableNotebook as reason:
+            return f"{name}.ipynb: {reason}"
+    return ""
 
 
 def _listed(names: Sequence[str]) -> str:

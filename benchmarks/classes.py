@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -11,7 +13,6 @@ from typing import Final
 
 import nbformat
 
-from tests.left_behind import gradebook_rows
 from tests.sample_class import ASSIGNMENT, CLASS, IN_TIME, NOTEBOOK, Learner
 from tests.stock import make_course, release, released_notebook
 
@@ -23,6 +24,13 @@ MIXED: Final = tuple(learner for learner in CLASS if learner.gradable and learne
 
 SAMPLE: Final = MIXED[::4]
 """Every fourth of them, where a grader takes seconds for each."""
+
+
+TOTALS: Final = """\
+SELECT submitted_assignment.student_id, total(grade.auto_score) FROM submitted_assignment
+JOIN submitted_notebook ON submitted_notebook.assignment_id = submitted_assignment.id
+JOIN grade ON grade.notebook_id = submitted_notebook.id GROUP BY submitted_assignment.id
+"""
 
 
 class WronglyGraded(Exception):
@@ -60,9 +68,8 @@ def require_points(folder: Path, expected: Mapping[str, float]) -> None:
     Raises:
         WronglyGraded: it does not.
     """
-    given = dict.fromkeys(expected, 0.0)
-    for row in gradebook_rows(folder)["grade"]:
-        given[row[1]] += row[4] or 0
+    with closing(sqlite3.connect(folder / "gradebook.db")) as database:
+        given = dict.fromkeys(expected, 0.0) | dict(database.execute(TOTALS))
     wrong = {name: total for name, total in given.items() if total != expected[name]}
     if wrong:
         name, total = next(iter(wrong.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -44,6 +45,15 @@ class Peaks:
     def lasting(self) -> float:
         """Of all processes that last as long as the batch."""
         return self.megabytes[WRITER] + self.worker
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process so far, without its children's; 0 if it has ended."""
+    with suppress(OSError):
+        # Its name, in parentheses, may hold anything.
+        fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _is_running(pid: int) -> bool:

@@ -28,8 +28,8 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks.classes import MIXED, hand_in, make_released_course, repeat, require_points
-from benchmarks.cost import run
-from benchmarks.memory import WRITER, Peaks
+from benchmarks.cost import Cost, run
+from benchmarks.memory import WRITER, Peaks, cpu_seconds
 from benchmarks.verdict import Verdict, at_least, at_most, exit_status, verdict_table
 from tests.sample_class import ASSIGNMENT, Learner
 
@@ -38,6 +38,7 @@ AUTOGRADER: Final = Path(sys.executable).with_name("autograder")
 KILL_AT: Final = 0.4
 WITHIN_MINUTES: Final = 15.0
 WRITER_MB: Final = 500.0
+WRITER_MS: Final = 15.0
 REPORT_MB: Final = 5.0
 SLOWER: Final = 1.2
 """How much slower the last submissions may be than the first; measurements differ somewhat."""
@@ -48,9 +49,17 @@ SHOWN: Final = re.compile(r"(\d+)/(\d+) (\d+):(\d\d):(\d\d) left")
 
 @dataclass(frozen=True)
 class Look:
-    """The progress bar at one moment: seconds since the start, submissions done, seconds left."""
+    """The progress bar at one moment.
+
+    Args:
+        at: seconds since the start.
+        cpu: seconds of CPU time that the writer, the grader without its workers, took until then.
+        done: submissions.
+        left: seconds, as shown.
+    """
 
     at: float
+    cpu: float
     done: int
     left: float
 
@@ -81,7 +90,8 @@ def grade(course: Path, is_enough: Callable[[int], bool] = lambda done: False) -
             result.printed += text
             for done, _, hours, minutes, seconds in SHOWN.findall(text):
                 left = 3600 * int(hours) + 60 * int(minutes) + int(seconds)
-                result.looks.append(Look(time.perf_counter() - started, int(done), left))
+                at, cpu = time.perf_counter() - started, cpu_seconds(process.pid)
+                result.looks.append(Look(at, cpu, int(done), left))
                 if is_enough(int(done)):
                     process.kill()
     watcher.join()
@@ -99,10 +109,10 @@ def hand_in_many(released: Path, folder: Path, learners: Sequence[Learner]) -> N
         shutil.copytree(submitted / like.name, submitted / learner.name)
 
 
-def pace(looks: Sequence[Look]) -> float:
-    """Return the seconds per submission in the second half of a run."""
+def pace(looks: Sequence[Look]) -> Cost:
+    """Return what a submission took in the second half of a run: by the clock, of the writer."""
     first, last = looks[len(looks) // 2], looks[-1]
-    return (last.at - first.at) / (last.done - first.done)
+    return Cost(last.at - first.at, last.cpu - first.cpu) / (last.done - first.done)
 
 
 def estimate_error(looks: Sequence[Look]) -> float:
@@ -131,12 +141,13 @@ def verdicts(course: Path, learners: Sequence[Learner], console: Console) -> lis
     minutes = (killed.seconds + rest.seconds) / 60
     writer = max(ran.peaks.megabytes[WRITER] for ran in (killed, rest))
     off = estimate_error(rest.looks)
-    slower = pace(rest.looks) / pace(killed.looks)
+    early, late = pace(killed.looks), pace(rest.looks)
     return [
         at_most(f"{len(learners)} submissions, both runs", minutes, WITHIN_MINUTES, "min", 1),
-        at_least("kept of what was graded before", status["unchanged"] / kept, 1, "of all"),
+        at_least("kept of what was graded before", status["unchanged"] / kept, 1, "of all", 3),
         at_most("memory of the writer", writer, WRITER_MB, "MB"),
-        at_most("time of each of the last / of the first", slower, SLOWER, "times", 2),
+        at_most("time of the last / of the first", late.wall / early.wall, SLOWER, "times", 2),
+        at_most("CPU time of the writer for each", 1000 * late.cpu, WRITER_MS, "ms", 1),
         at_most("error of the estimated time left", off, ESTIMATE_OFF, "", 2),
         at_most("size of the report", size / 1e6, REPORT_MB, "MB", 2),
         at_most("time to write the report", report.cost.wall, 60, "s"),

@@ -31,9 +31,9 @@ def at_most(what: str, value: float, limit: float, unit: str, digits: int = 0) -
     return Verdict(what, shown, target, value <= limit)
 
 
-def at_least(what: str, value: float, limit: float, unit: str) -> Verdict:
+def at_least(what: str, value: float, limit: float, unit: str, digits: int = 1) -> Verdict:
     """Compare a measured value with its lower limit."""
-    return Verdict(what, f"{value:.1f} {unit}", f"at least {limit:g} {unit}", value >= limit)
+    return Verdict(what, f"{value:.{digits}f} {unit}", f"at least {limit:g} {unit}", value >= limit)
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:

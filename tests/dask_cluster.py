@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,7 @@ class DaskCluster:
         self._file = folder / "scheduler.json"
         self._started: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._run("scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard")
-        self._wait(self._file.exists, self.scheduler)
+        self._wait_for_address()
 
     @property
     def address(self) -> str:
@@ -41,23 +41,18 @@ class DaskCluster:
         return str(json.loads(self._file.read_text())["address"])
 
     def add_worker(self, code: Path | None = None) -> subprocess.Popen[bytes]:
-        """Start a worker of one thread, with its nanny, and wait until it has joined.
+        """Start a worker of one thread, with its nanny.
 
         Args:
             code: where it finds this project's packages instead.
         """
+        options = ("--host=127.0.0.1", "--nthreads=1", "--no-dashboard")
+        return self._run("worker", *options, f"--local-directory={self._folder}", code=code)
+
+    def wait_for_workers(self, count: int) -> None:
+        """Wait until so many have joined."""
         with Client(self.address, set_as_default=False) as client:
-            before = len(client.nthreads())
-            worker = self._run(
-                "worker",
-                "--host=127.0.0.1",
-                "--nthreads=1",
-                "--no-dashboard",
-                f"--local-directory={self._folder}",
-                code=code,
-            )
-            self._wait(lambda: len(client.nthreads()) > before, worker)
-        return worker
+            client.wait_for_workers(count, timeout=READY_S)
 
     def close(self) -> None:
         """End all its processes."""
@@ -88,12 +83,12 @@ class DaskCluster:
         self._started.append(process)
         return process
 
-    def _wait(self, is_ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    def _wait_for_address(self) -> None:
         end = time.monotonic() + READY_S
-        while not is_ready():
-            if process.poll() is not None or time.monotonic() > end:
-                logs = "\n".join(log.read_text() for log in self._folder.glob("*.log"))
-                raise RuntimeError(f"The Dask cluster did not start:\n{logs}")
+        while not self._file.exists():
+            if self.scheduler.poll() is not None or time.monotonic() > end:
+                log = (self._folder / "scheduler.log").read_text()
+                raise RuntimeError(f"The scheduler did not start:\n{log}")
             time.sleep(0.05)
 
 
@@ -105,6 +100,8 @@ def dask_cluster(folder: Path, workers: int = 0) -> Iterator[DaskCluster]:
     try:
         for _ in range(workers):
             cluster.add_worker()
+        if workers:
+            cluster.wait_for_workers(workers)
         yield cluster
     finally:
         cluster.close()

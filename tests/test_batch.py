@@ -101,6 +101,15 @@ def test_only_what_has_changed_is_graded_again(marked_folder: Path) -> None:
     assert points(marked_folder, "eve") == points(marked_folder, "ada")
 
 
+def test_the_progress_counts_only_what_has_to_be_graded(marked_folder: Path) -> None:
+    submitted(marked_folder, "eve").write_bytes(submitted(marked_folder, "ada").read_bytes())
+    told: list[tuple[int, int]] = []
+    graded(marked_folder, on_progress=lambda done, of: told.append((done, of)))
+
+    assert told[0] == (0, 3)
+    assert told[-1] == (1, 1)
+
+
 def test_grading_twice_gives_the_same(marked_folder: Path) -> None:
     first = gradebook_rows(marked_folder), autograded_files(marked_folder)
     assert statuses(graded(marked_folder, force=True))["ada"] == "graded"

@@ -98,8 +98,9 @@ def test_the_sample_class_gets_the_same_marks_and_notebooks_as_on_this_machine(
 
 
 def test_a_worker_that_is_killed_half_way_costs_no_result(course: Path, tmp_path: Path) -> None:
-    with dask_cluster(tmp_path / "dask", workers=2) as cluster:
+    with dask_cluster(tmp_path / "dask", workers=1) as cluster:
         lost = cluster.add_worker()
+        cluster.wait_for_workers(2)
         graded = mark_there(
             cluster.address, course, at_half(lambda: os.killpg(lost.pid, signal.SIGKILL))
         )
@@ -110,7 +111,7 @@ def test_a_worker_that_is_killed_half_way_costs_no_result(course: Path, tmp_path
 def test_a_scheduler_that_dies_is_told_and_what_was_graded_is_kept(
     course: Path, tmp_path: Path
 ) -> None:
-    with dask_cluster(tmp_path / "dask", workers=2) as cluster:
+    with dask_cluster(tmp_path / "dask", workers=1) as cluster:
         kill = at_half(lambda: os.killpg(cluster.scheduler.pid, signal.SIGKILL))
         with pytest.raises(CannotMark, match="went away"):
             mark_there(cluster.address, course, kill)

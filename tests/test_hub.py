@@ -408,6 +408,7 @@ def test_a_broken_notebook_gets_a_clear_answer_and_harms_nobody(ines: Person) ->
     row.locator("td.autograde a").click()
     modal = ines.page.locator("#error-modal")
     expect(modal).to_be_visible(timeout=SLOW_MS)
+    expect(modal).to_contain_text("lesson.ipynb: ")
     ines.keep("broken")
     assert ines.status(f"/services/{COURSE}/formgrader/manage_assignments") == 200
 
