@@ -49,6 +49,10 @@ release: release/disaggregation/lesson.ipynb ## Build the notebooks from source/
 bench: $(ENVIRONMENT) ## Measure grading beside stock nbgrader, and redrawing (ARGS=--large: 1,000 submissions too)
 	@python -m benchmarks.redraw; redraw=$$?; python -m benchmarks.grading $(ARGS) && exit $$redraw
 
+.PHONY: bench-scale
+bench-scale: $(ENVIRONMENT) ## Measure 10,000 submissions, two workers of a cluster, and where the time goes
+	@python -m benchmarks.scale; scale=$$?; python -m benchmarks.cluster; cluster=$$?; python -m benchmarks.profile && exit $$((scale | cluster))
+
 .PHONY: bench-otter
 bench-otter: .venv-otter/made ## Install otter-grader, apart, so that make bench measures it too
 	@:

@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol
 from nbgrader.converters import Autograde
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange.default import Exchange
+from sqlalchemy.exc import OperationalError
 
 from autograder import autograded
 from autograder.coursedir import autograded_folder, learners_who_submitted, source_folder
@@ -133,7 +134,7 @@ def _chosen(course: CourseDirectory, assignment: str, learners: Collection[str])
             f"Nobody has handed anything in for {assignment!r}. Collect it first: "
             f"nbgrader collect {assignment}"
         )
-    return sorted(learners or there)
+    return sorted(set(learners) or there)
 
 
 def _private_folders(course: CourseDirectory) -> Iterator[Path]:
@@ -221,6 +222,11 @@ class _Batch:
         try:
             with signals_put_off():
                 self._write(submission, outcome)
+        except OperationalError as error:
+            raise CannotGrade(
+                f"The gradebook cannot be written: {error.orig}\n"
+                "What had been graded is kept; run it again for the rest."
+            ) from None
         except Exception as error:
             reason = f"its result could not be written: {type(error).__name__}: {error}"
             self._results.append(Graded(submission.learner, "failed", (reason,)))

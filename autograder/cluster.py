@@ -13,19 +13,24 @@ import multiprocessing
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from distributed import Client, Future, KilledWorker, as_completed, get_worker
+from distributed.client import ClosedClientError
 
 from autograder.pool import Pool, lasting_worker, signals_put_off
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.walls import Exposed, NoWalls, refuse_if_exposed, require_wall
 from autograder.worker import CannotMark, Job, Outcome
 
-CONNECT_SECONDS: Final = 10
+CONNECT_SECONDS: Final = 5
+RETRIES: Final = 2
 AT_LEAST: Final = 4
 """Jobs that are handed out even where no worker is yet, so that a cluster that grows does so."""
 
@@ -54,7 +59,7 @@ class Cluster:
             # The client's threads must leave it to the main thread to be stopped.
             with signals_put_off():
                 self._client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise CannotMark(
                 f"No Dask scheduler answers at {address}: {error}\nStart one with: dask scheduler"
             ) from None
@@ -72,27 +77,43 @@ class Cluster:
         Raises:
             CannotMark: a worker is not fit for it, or the scheduler went away.
         """
+        suspects: list[Job] = []
+        for job, outcome in self._outcomes(jobs):
+            if outcome is None:
+                suspects.append(job)
+            else:
+                yield job, outcome
+        # Of the jobs that a dying worker had, only one is to blame; alone, it shows which.
+        for suspect in suspects:
+            for job, outcome in self._outcomes([suspect]):
+                yield job, outcome or Outcome(failure=KILLED)
+
+    def _outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | None]]:
+        """Yield each job with its outcome, or None where its workers died."""
         waiting = iter(jobs)
         flying: dict[Future[Outcome], Job] = {}
         done = as_completed(loop=self._client.loop)
         while True:
-            try:
-                threads = self.threads
-            except OSError:
-                raise self._lost() from None
-            free = max(2 * threads, AT_LEAST) - len(flying)
+            with self._while_it_lasts():
+                free = max(2 * self.threads, AT_LEAST) - len(flying)
             for job in islice(waiting, max(free, 0)):
-                future = self._client.submit(_mark_there, job, self._code, pure=False)
+                with self._while_it_lasts():
+                    future = self._client.submit(
+                        _mark_there, job, self._code, pure=False, retries=RETRIES
+                    )
+                    done.add(future)
                 flying[future] = job
-                done.add(future)
             if not flying:
                 return
             future = next(done)
-            yield flying.pop(future), self._outcome(future)
+            with self._while_it_lasts():
+                outcome = _outcome(future)
+            yield flying.pop(future), outcome
 
     def close(self) -> None:
         """Give up what is under way and leave the cluster as it was."""
-        self._client.close()
+        with suppress(OSError):  # there may be no cluster any more
+            self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -105,22 +126,38 @@ class Cluster:
     ) -> None:
         self.close()
 
-    def _lost(self) -> CannotMark:
-        return CannotMark(
-            f"The Dask scheduler at {self._address} went away. "
-            "What had been graded is kept; run it again for the rest."
-        )
+    @contextmanager
+    def _while_it_lasts(self) -> Iterator[None]:
+        """Turn what a client meets whose scheduler is gone into an error that says so."""
+        try:
+            yield
+        # Once it has closed itself, the client fails with the last two.
+        except (OSError, CancelledError, ClosedClientError, AttributeError) as error:
+            raise CannotMark(
+                f"The Dask scheduler at {self._address} went away ({type(error).__name__}). "
+                "What had been graded is kept; run it again for the rest."
+            ) from None
 
-    def _outcome(self, future: Future[Outcome]) -> Outcome:
-        if future.cancelled():
-            raise self._lost()
-        error = future.exception()
-        if error is None:
-            outcome: Outcome = future.result()
-            return outcome
-        if isinstance(error, KilledWorker):
-            return Outcome(failure=KILLED)
-        raise error
+
+def _outcome(future: Future[Outcome]) -> Outcome | None:
+    try:
+        outcome: Outcome = future.result()
+    except KilledWorker:
+        return None
+    except WorkerFailed as reason:
+        return Outcome(failure=str(reason))
+    except (CannotMark, OSError, CancelledError):
+        raise
+    except Exception as error:
+        raise CannotMark(
+            f"A worker of the cluster failed: {type(error).__name__}: {error}\n"
+            "Is this package installed there, with its extra cluster?"
+        ) from None
+    return outcome
+
+
+class WorkerFailed(Exception):
+    """A worker that works otherwise failed with a submission; the message says how."""
 
 
 def _mark_there(job: Job, code: str) -> Outcome:
@@ -131,9 +168,22 @@ def _mark_there(job: Job, code: str) -> Outcome:
             f"The worker at {here} has another version of this package or of Python than the "
             "grader. Install the same there."
         )
-    if job.wall is not Wall.NONE and (why := _why_unfit(job.wall)):
-        raise CannotMark(f"The worker at {here} cannot mark: {why}")
-    ((_, outcome),) = _own_pool().outcomes([job])
+    if not hasattr(_own, "pool"):
+        # Without anybody's submission, so that none can be the cause.
+        probe = replace(job, notebooks={}, files={})
+        pool = _make_pool()
+        if why := _why_unfit(job.wall) or _mark_in(pool, probe).failure:
+            pool.close()
+            raise CannotMark(f"The worker at {here} cannot mark: {why}")
+        _own.pool = pool
+    outcome = _mark_in(_own.pool, job)
+    if outcome.is_ours:
+        raise WorkerFailed(outcome.failure)  # Dask tries it again, elsewhere if it can
+    return outcome
+
+
+def _mark_in(pool: Pool, job: Job) -> Outcome:
+    ((_, outcome),) = pool.outcomes([job])
     return outcome
 
 
@@ -147,8 +197,9 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-@functools.cache
 def _why_unfit(wall: Wall) -> str:
+    if wall is Wall.NONE:
+        return ""
     try:
         found = require_wall()
         refuse_if_exposed([Path.home()], found)
@@ -159,13 +210,11 @@ def _why_unfit(wall: Wall) -> str:
     return ""
 
 
-_own: Any = threading.local()
+_own: Final[Any] = threading.local()
+"""Of the thread: `pool`, once it is known to work."""
 
 
-def _own_pool() -> Pool:
-    if not hasattr(_own, "pool"):
-        # A nanny's worker is a daemon, which Python keeps from having children; ours end with it.
-        multiprocessing.current_process().daemon = False
-        _own.pool = lasting_worker()
-    pool: Pool = _own.pool
-    return pool
+def _make_pool() -> Pool:
+    # A nanny's worker is a daemon, which Python keeps from having children; ours end with it.
+    multiprocessing.current_process().daemon = False
+    return lasting_worker()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -86,7 +86,7 @@ def class_scores(course: CourseDirectory, assignment: str) -> ClassScores:
     for learner in sorted(learners):
         folder = autograded_folder(course, learner, assignment)
         if learner in submissions and folder.is_dir():
-            rows.append(_graded(learner, submissions[learner], folder, questions))
+            rows.append(_graded(learner, submissions[learner], folder, questions, notebooks))
         else:
             reason = _why_ungraded(course, learner, assignment, notebooks)
             rows.append(LearnerScores(learner, {}, None, (reason,)))
@@ -105,7 +105,10 @@ class _Submission:
 def _submissions(
     gradebook: Gradebook, entry: Assignment, by_cell: Mapping[str, Question]
 ) -> dict[str, _Submission]:
-    """Read all submissions with few queries: nbgrader's objects would ask anew for each grade."""
+    """Read all submissions with few queries: nbgrader's objects would ask anew for each grade.
+
+    What another grader writes between the queries is left for the next reading.
+    """
     found: dict[str, _Submission] = {}
     mine = SubmittedAssignment.assignment_id == entry.id
     submissions = select(SubmittedAssignment.student_id).where(mine)
@@ -119,12 +122,15 @@ def _submissions(
     for learner, cell, score, waits in gradebook.db.execute(
         grades.add_columns(Grade.cell_id, Grade.score, Grade.needs_manual_grade)
     ):
-        found[learner].points[by_cell[cell]] = None if waits else score
-        found[learner].total += score
+        if learner in found:
+            found[learner].total += score
+            if cell in by_cell:
+                found[learner].points[by_cell[cell]] = None if waits else score
     for learner, penalty in gradebook.db.execute(
         notebooks.add_columns(SubmittedNotebook.late_submission_penalty)
     ):
-        found[learner].total -= penalty or 0.0
+        if learner in found:
+            found[learner].total -= penalty or 0.0
     return found
 
 
@@ -136,11 +142,14 @@ def _notebook_order(course: CourseDirectory, assignment: str) -> list[str]:
 
 
 def _graded(
-    learner: str, submission: _Submission, folder: Path, questions: Sequence[Question]
+    learner: str,
+    submission: _Submission,
+    folder: Path,
+    questions: Sequence[Question],
+    notebooks: Iterable[str],
 ) -> LearnerScores:
     given = submission.points
     points = {question: given[question] for question in questions if question in given}
-    notebooks = dict.fromkeys(question.notebook for question in questions)
     notes = [note for name in notebooks for note in graded_stamp(folder, name).notes]
     if submission.late > 0:
         notes.append(f"late by {timedelta(seconds=round(submission.late))}")

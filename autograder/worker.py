@@ -12,7 +12,6 @@ import pickle
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from autograder.submissions import Submission
 
 EXAMS_KEPT: Final = 4
+BENCHES_KEPT: Final = 2
 
 
 class CannotMark(Exception):
@@ -95,12 +95,14 @@ class Outcome:
         notebooks: the graded notebooks; none when `failure` is set.
         notes: what an instructor should know.
         failure: why nothing could be graded, or "".
+        is_ours: whether it is not known to be the submission's own fault: a worker failed.
         seconds: wall time that it took.
     """
 
     notebooks: tuple[MarkedNotebook, ...] = ()
     notes: tuple[str, ...] = ()
     failure: str = ""
+    is_ours: bool = False
     seconds: float = 0.0
 
 
@@ -157,8 +159,19 @@ def _unpacked(digest: str, packed: bytes) -> Exam:
     return _exams[digest]
 
 
-@lru_cache(maxsize=1)
+_benches: dict[tuple[Wall, tuple[str, ...], int], Bench] = {}
+
+
 def _bench(wall: Wall, preload: tuple[str, ...], memory_bytes: int) -> Bench:
+    key = (wall, preload, memory_bytes)
+    if key not in _benches:
+        while len(_benches) >= BENCHES_KEPT:
+            _benches.pop(next(iter(_benches))).room.close()
+        _benches[key] = _make_bench(*key)
+    return _benches[key]
+
+
+def _make_bench(wall: Wall, preload: tuple[str, ...], memory_bytes: int) -> Bench:
     room = Room(preload, wall, address_space=memory_bytes)
     import_usual(preload)
     shell = make_shell()

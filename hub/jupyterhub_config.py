@@ -127,7 +127,7 @@ c.JupyterHub.services = [
             sys.executable,
             "-m",
             "jupyterhub_idle_culler",
-            f"--timeout={SITE['idle_minutes'] * 60}",
+            f"--timeout={round(SITE['idle_minutes'] * 60)}",
         ],
     },
 ]

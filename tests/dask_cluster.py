@@ -85,7 +85,8 @@ class DaskCluster:
 
     def _wait_for_address(self) -> None:
         end = time.monotonic() + READY_S
-        while not self._file.exists():
+        # Dask makes the file before it fills it.
+        while not (self._file.exists() and self._file.read_bytes().endswith(b"}")):
             if self.scheduler.poll() is not None or time.monotonic() > end:
                 log = (self._folder / "scheduler.log").read_text()
                 raise RuntimeError(f"The scheduler did not start:\n{log}")

@@ -35,9 +35,9 @@ SLOW_MS: Final = 60_000
 MEMORY_MIB: Final = 1024
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hub:
-    """A hub that is running.
+    """An installed hub.
 
     Args:
         url: its address.
@@ -46,6 +46,48 @@ class Hub:
 
     url: str
     artefacts: Path
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers.
+
+        Raises:
+            RuntimeError: it does not; the message holds its log.
+        """
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                [PREFIX / "hub/start"], cwd=PLACE, stdout=log, stderr=log, start_new_session=True
+            )
+        end = time.monotonic() + READY_S
+        while self._process.poll() is None and time.monotonic() < end:
+            try:
+                urllib.request.urlopen(f"{self.url}/hub/api/")
+            except OSError:
+                time.sleep(0.2)
+            else:
+                return
+        raise RuntimeError(f"The hub did not start:\n{self._log.read_text()}")
+
+    def stop(self) -> None:
+        """Have it stop itself and all that it started.
+
+        Raises:
+            subprocess.TimeoutExpired: it takes too long.
+        """
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(timeout=STOP_S)
+
+    def kill(self) -> None:
+        """Make sure that it does not run."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    @property
+    def _log(self) -> Path:
+        return self.artefacts / "hub.log"
 
     @property
     def course(self) -> Path:
@@ -112,19 +154,12 @@ idle_minutes = 60
     for name in (*learners, *instructors):
         subprocess.run(["chpasswd"], input=f"{name}:{PASSWORD}", text=True, check=True)
     hub = Hub(f"http://127.0.0.1:{PORT}", artefacts)
-    with (artefacts / "hub.log").open("w") as log:
-        process = subprocess.Popen(
-            [PREFIX / "hub/start"], cwd=PLACE, stdout=log, stderr=log, start_new_session=True
-        )
     try:
-        _wait_for(hub, process)
+        hub.start()
         yield hub
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=STOP_S)
+        hub.stop()
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        hub.kill()
         _clear(names)
 
 
@@ -135,18 +170,6 @@ def _clear(names: Sequence[str]) -> None:
             # What a kernel left running would keep the account in use.
             subprocess.run(["userdel", "--force", "--remove", name], capture_output=True)
     shutil.rmtree(PLACE, ignore_errors=True)
-
-
-def _wait_for(hub: Hub, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + READY_S
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            urllib.request.urlopen(f"{hub.url}/hub/api/")
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    raise RuntimeError(f"The hub did not start:\n{(hub.artefacts / 'hub.log').read_text()}")
 
 
 class Person:
@@ -260,6 +283,16 @@ class Person:
         assert "success" in (modal.get_attribute("id") or ""), said
         modal.locator("button", has_text=re.compile("^(OK|Close)$")).last.click()
         expect(modal).to_have_count(0, timeout=SLOW_MS)
+
+
+def runs_something(name: str) -> bool:
+    """Say whether a process of an account's is there."""
+    uid = pwd.getpwnam(name).pw_uid
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if process.stat().st_uid == uid:
+                return True
+    return False
 
 
 def memory_mib(name: str) -> float:

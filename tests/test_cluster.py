@@ -20,11 +20,15 @@ from autograder.worker import CannotMark
 from tests import small_course
 from tests.dask_cluster import DaskCluster, dask_cluster
 from tests.left_behind import autograded_files, gradebook_rows
-from tests.sample_class import CLASS
 from tests.small_course import ASSIGNMENT
-from tests.stock import ROOT, collect, release
-from tests.stock import make_course as make_lesson
+from tests.stock import ROOT
 
+CLASS = {
+    "ada": {},
+    "bob": {"double": "def double(number):\n    return number"},
+    "cleo": {"double": "def double(number):\n    while True: pass"},
+    "dan": {"greet": "import os\ndef greet(name):\n    os._exit(1)"},
+}
 LEARNERS = 24
 SLOW = "import time\ndef double(number):\n    time.sleep(0.2)\n    return 2 * number"
 
@@ -82,19 +86,23 @@ def at_half(do: Callable[[], object]) -> Callable[[int, int], None]:
     return listen
 
 
-def test_the_sample_class_gets_the_same_marks_and_notebooks_as_on_this_machine(
+def test_a_class_gets_the_same_marks_and_notebooks_as_on_this_machine(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    make_lesson(here)
-    release(here)
-    collect(here, CLASS[1::3])
+    small_course.make_course(here)
+    for learner, answers in CLASS.items():
+        small_course.hand_in(here, learner, answers)
+    (here / "submitted/eve" / ASSIGNMENT).mkdir(parents=True)
+    (here / "submitted/eve" / ASSIGNMENT / "numbers.ipynb").write_text("{")
     shutil.copytree(here, there)
-    grade_class(open_course(here), "disaggregation")
-    autograder(there, "grade", "disaggregation", f"--scheduler={cluster.address}")
+    local = autograder(here, "grade", ASSIGNMENT)
+    remote = autograder(there, "grade", ASSIGNMENT, f"--scheduler={cluster.address}")
 
+    assert local.returncode == remote.returncode == 1  # somebody needs a look
+    assert remote.stdout == local.stdout
     assert gradebook_rows(there) == gradebook_rows(here)
-    assert autograded_files(there) == autograded_files(here)
+    assert autograded_files(there) == autograded_files(here) != {}
 
 
 def test_a_worker_that_is_killed_half_way_costs_no_result(course: Path, tmp_path: Path) -> None:
@@ -140,6 +148,19 @@ def test_a_worker_with_other_code_is_refused(course: Path, tmp_path: Path) -> No
     with dask_cluster(tmp_path / "dask") as cluster:
         cluster.add_worker(code=tmp_path / "code")
         with pytest.raises(CannotMark, match=r"tcp://127\.0\.0\.1:\d+ has another version"):
+            mark_there(cluster.address, course)
+
+    assert not (course / "autograded").exists()
+
+
+def test_a_worker_without_the_package_is_told_apart_from_a_bad_submission(
+    course: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "code/autograder").mkdir(parents=True)
+    (tmp_path / "code/autograder/__init__.py").touch()
+    with dask_cluster(tmp_path / "dask") as cluster:
+        cluster.add_worker(code=tmp_path / "code")
+        with pytest.raises(CannotMark, match="Is this package installed there"):
             mark_there(cluster.address, course)
 
     assert not (course / "autograded").exists()

@@ -158,8 +158,11 @@ def test_a_death_of_the_grading_process_is_told_and_the_next_press_works(server:
     assert autograde(server, "ada")["success"]
 
 
-@pytest.mark.parametrize("wish", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-@pytest.mark.parametrize("learner", ["kim", "ada"], ids=["that still grades", "that has graded"])
+@pytest.mark.parametrize(
+    ("wish", "learner"),
+    [(signal.SIGINT, "kim"), (signal.SIGTERM, "ada")],
+    ids=["interrupted while it grades", "terminated when it has graded"],
+)
 def test_a_server_stops_at_once_and_takes_its_grading_process_along(
     server: Server, tmp_path: Path, wish: signal.Signals, learner: str
 ) -> None:

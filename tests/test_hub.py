@@ -33,6 +33,7 @@ from tests.hub import (
     memory_mib,
     processor_s,
     running_hub,
+    runs_something,
 )
 from tests.sample_class import PERFECT, fill_in
 
@@ -47,6 +48,7 @@ LESSON = f"{COURSE}/{ASSIGNMENT}/lesson.ipynb"
 OPEN_S = 15.0
 VALIDATE_S = 3.0
 PROMPT_S = 1.0
+IDLE_MINUTES = 0.1
 WRITTEN = "It pays when the KV state moves in less time than the stall it avoids."
 COMMENT = "Well put. What happens on a slower link?"
 """What Ada writes in the end: one slip of units, the rest right."""
@@ -534,3 +536,20 @@ def test_no_page_of_a_learners_asks_a_host_other_than_the_hub(ada: Person) -> No
 
 def test_no_page_of_an_instructors_asks_a_host_other_than_the_hub(ines: Person) -> None:
     assert ines.strangers == set()
+
+
+def test_a_server_that_nobody_uses_is_stopped(browser: Browser, hub: Hub) -> None:
+    hub.stop()
+    site = PREFIX / "hub/site.toml"
+    site.write_text(re.sub("idle_minutes = .*", f"idle_minutes = {IDLE_MINUTES}", site.read_text()))
+    hub.start()
+    somebody = Person(browser, hub, BOB)
+    somebody.log_in()
+    somebody.wait_for_lab()
+    somebody.leave()
+    assert runs_something(BOB)
+
+    end = time.monotonic() + 60 * (IDLE_MINUTES + 1)
+    while runs_something(BOB) and time.monotonic() < end:
+        time.sleep(1)
+    assert not runs_something(BOB)

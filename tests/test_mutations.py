@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from autograder.batch import grade_class
+from autograder.coursedir import open_course
 from tests.mutations import EQUIVALENTS, GRADED_BY, MUTATIONS, RIGHT_HAND_INS, Variant
-from tests.sample_class import POINTS, Learner
-from tests.stock import grade_side_by_side, points
+from tests.sample_class import ASSIGNMENT, POINTS, Learner
+from tests.stock import collect, make_course, points, release
 
 Points = dict[str, float]
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Points]:
-    """Each hand-in's points, as stock nbgrader gives them in one class."""
+    """Each hand-in's points in one class."""
+    course = tmp_path_factory.mktemp("mutations") / "course"
     learners = [*(mutation.learner for mutation in MUTATIONS), *RIGHT_HAND_INS]
-    courses = grade_side_by_side(tmp_path_factory.mktemp("mutations"), learners)
-    return {name: points(course, name) for name, course in courses.items()}
+    make_course(course)
+    release(course)
+    collect(course, learners)
+    grade_class(open_course(course), ASSIGNMENT)
+    return {learner.name: points(course, learner.name) for learner in learners}
 
 
 def lost(scores: Points) -> set[str]:
