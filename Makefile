@@ -6,6 +6,8 @@
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 NOTEBOOKS := source/disaggregation/lesson.ipynb source/disaggregation/beyond.ipynb source/footer.ipynb
 ENVIRONMENT := .venv/made
+# One more than cores: many tests wait for what they started.
+WORKERS = $(shell echo $$(($$(nproc) + 1)))
 
 .PHONY: help
 help: ## Print this list
@@ -27,7 +29,7 @@ test: $(ENVIRONMENT) ## Check style, types and behaviour
 	@ruff check --quiet
 	@ruff format --check --quiet
 	@mypy --no-error-summary
-	@pytest --quiet -m "not root and not hub and not browser" --numprocesses logical --dist loadfile --no-loadscope-reorder
+	@pytest --quiet -m "not root and not hub and not browser" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 	@pytest --quiet -m browser
 	@echo "Not run: make test-hub, which makes accounts on the machine and needs root"
 

@@ -77,6 +77,7 @@ class Cluster:
         Raises:
             CannotMark: a worker is not fit for it, or the scheduler went away.
         """
+        self._refuse_workers_without_us()
         suspects: list[Job] = []
         for job, outcome in self._outcomes(jobs):
             if outcome is None:
@@ -126,6 +127,16 @@ class Cluster:
     ) -> None:
         self.close()
 
+    def _refuse_workers_without_us(self) -> None:
+        # Such a worker could not even read a job: it would end itself, and the grader wait.
+        answers = self._client.run(exec, f"import {__name__}", on_error="return")
+        for worker, error in answers.items():
+            if error is not None:
+                raise CannotMark(
+                    f"The worker at {worker} cannot mark: {error}\n"
+                    "Install this project there, with its extra cluster."
+                )
+
     @contextmanager
     def _while_it_lasts(self) -> Iterator[None]:
         """Turn what a client meets whose scheduler is gone into an error that says so."""
@@ -149,10 +160,7 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
     except (CannotMark, OSError, CancelledError):
         raise
     except Exception as error:
-        raise CannotMark(
-            f"A worker of the cluster failed: {type(error).__name__}: {error}\n"
-            "Is this package installed there, with its extra cluster?"
-        ) from None
+        raise CannotMark(f"The cluster failed: {type(error).__name__}: {error}") from None
     return outcome
 
 

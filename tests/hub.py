@@ -84,6 +84,9 @@ class Hub:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            # The proxy is in a session of its own.
+            with suppress(OSError):
+                os.kill(int((PLACE / "state/proxy.pid").read_text()), signal.SIGKILL)
 
     @property
     def _log(self) -> Path:

@@ -153,14 +153,14 @@ def test_a_worker_with_other_code_is_refused(course: Path, tmp_path: Path) -> No
     assert not (course / "autograded").exists()
 
 
-def test_a_worker_without_the_package_is_told_apart_from_a_bad_submission(
-    course: Path, tmp_path: Path
-) -> None:
+def test_a_worker_without_the_package_is_refused(course: Path, tmp_path: Path) -> None:
     (tmp_path / "code/autograder").mkdir(parents=True)
-    (tmp_path / "code/autograder/__init__.py").touch()
+    missing = "raise ModuleNotFoundError(f'No module named {__name__!r}')"
+    (tmp_path / "code/autograder/__init__.py").write_text(missing)
     with dask_cluster(tmp_path / "dask") as cluster:
         cluster.add_worker(code=tmp_path / "code")
-        with pytest.raises(CannotMark, match="Is this package installed there"):
+        cluster.wait_for_workers(1)
+        with pytest.raises(CannotMark, match="No module named 'autograder'"):
             mark_there(cluster.address, course)
 
     assert not (course / "autograded").exists()
