@@ -1,9 +1,9 @@
 """Values that cross between the examiner and the learner process, as bytes and back.
 
-What crosses: None, bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, and
-numpy's numeric scalars and arrays. A subclass becomes its base. Anything else becomes an `Opaque`
-marker, which names the type and fails whoever uses it. Objects that appear twice in a message, or
-contain themselves, do so on the other side.
+What crosses: None, bool, int, float, complex, fractions, str, bytes, list, tuple, dict, set,
+frozenset, and numpy's numeric scalars and arrays. A subclass becomes its base. Anything else
+becomes an `Opaque` marker, which names the type and fails whoever uses it. Objects that appear
+twice in a message, or contain themselves, do so on the other side.
 
 A message is a table: one row for each object, in which containers name their items by row number.
 So the decoder, which reads what a hostile process wrote, needs no recursion, calls nothing by name,
@@ -34,6 +34,7 @@ MAX_ROWS = 2**20
 MAX_DEPTH = 100
 # Arithmetic on longer integers takes seconds.
 MAX_INT_BYTES = 2**17
+MAX_FRACTION_BITS = 4096
 
 # Unequal keys with one hash make a dict quadratic: a few happen by chance, many only by design.
 _MAX_COLLISIONS = 100
@@ -136,7 +137,9 @@ class _Kind:
     KNOWN = 12
     """The index, no row, of an object of the message that this one answers."""
 
-    LAST = KNOWN
+    FRACTION = 13
+    """Numerator, denominator."""
+    LAST = FRACTION
 
 
 _Row = bool | int | float | str | list[int] | None
@@ -393,6 +396,9 @@ class _Writer:
         if issubclass(kind, complex):
             parts = [self._append(value.real), self._append(value.imag)]
             return self._append([_Kind.COMPLEX, *parts])
+        if _is_fraction(value, kind):
+            terms = (self.add(value.numerator, 0), self.add(value.denominator, 0))
+            return self._append([_Kind.FRACTION, *terms])
         for base, plain in _PLAIN_COPIES:
             if issubclass(kind, base):
                 return self.add(plain(value), 0)
@@ -464,6 +470,10 @@ class _Reader:
             self.values.append(_array(dtype, data, [])[()])
         elif kind == _Kind.COMPLEX:
             self.values.append(complex(*_expect(parts, float, float)))
+        elif kind == _Kind.FRACTION:
+            terms = _expect(parts, int, int)
+            _require(terms[1] > 0 and _is_short(*terms), "no fraction")
+            self.values.append(_fraction()(*terms))
         elif kind == _Kind.INT:
             (data,) = _expect(parts, bytes)
             _require(len(data) <= MAX_INT_BYTES, "too large an integer")
@@ -534,7 +544,7 @@ def _crosses_as_key(key: object) -> bool:
     kind = type(key)
     if issubclass(kind, (tuple, frozenset)):
         return all(map(_crosses_as_key, key))  # type: ignore[call-overload]
-    if key is None or issubclass(kind, _KEYS):
+    if key is None or issubclass(kind, _KEYS) or _is_fraction(key, kind):
         return True
     return "numpy" in sys.modules and issubclass(kind, (_numpy().number, _numpy().bool_))
 
@@ -562,6 +572,22 @@ def _numpy() -> Any:
     import numpy
 
     return numpy
+
+
+def _is_fraction(value: Any, kind: type) -> bool:
+    if "fractions" not in sys.modules or not issubclass(kind, _fraction()):
+        return False
+    return _is_short(value.numerator, value.denominator)
+
+
+def _is_short(*terms: int) -> bool:
+    return all(term.bit_length() <= MAX_FRACTION_BITS for term in terms)
+
+
+def _fraction() -> Any:
+    from fractions import Fraction
+
+    return Fraction
 
 
 def _plain_name(name: str) -> str:

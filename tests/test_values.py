@@ -10,6 +10,7 @@ import pickle
 import time
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ ATOMS = (
     | st.integers(min_value=-(2**200), max_value=2**200)
     | st.floats()
     | st.complex_numbers()
+    | st.fractions()
     | st.text(st.characters())
     | st.binary()
 )
@@ -198,12 +200,12 @@ CANNOT_CROSS: list[tuple[object, str]] = [
     (len, "builtin_function_or_method"),
     (range(3), "range"),
     (bytearray(1), "bytearray"),
-    (Fraction(1, 3), "fractions.Fraction"),
+    (Decimal("0.1"), "decimal.Decimal"),
     (np.array([object()]), "numpy.ndarray of object"),
     (np.array(["text"]), "numpy.ndarray of str128"),
     (np.datetime64("2020-01-01"), "numpy.datetime64"),
-    ({Fraction(1): 1}, "dict with keys of another type"),
-    ({(1, Fraction(1))}, "set with keys of another type"),
+    ({Decimal(1): 1}, "dict with keys of another type"),
+    ({(1, Decimal(1))}, "set with keys of another type"),
 ]
 
 
@@ -404,6 +406,11 @@ MALFORMED = {
     "text that is none": _message(1, [[5, 0], [7, 0]], [b"\xff"]),
     "a complex of integers": _message(1, [1, [8, 0, 0]]),
     "a complex of one part": _message(1, [1.0, [8, 0]]),
+    "a fraction of floats": _message(2, [1.0, 2.0, [13, 0, 1]]),
+    "a fraction of one part": _message(1, [1, [13, 0]]),
+    "a fraction without a denominator": _message(2, [1, 0, [13, 0, 1]]),
+    "a fraction upside down": _message(2, [1, -2, [13, 0, 1]]),
+    "too long a fraction": _message(3, [1, [5, 0], [6, 1], [13, 2, 0]], [bytes(600) + b"\x01"]),
     "an array of objects": _message(2, ["|O8", [5, 0], [10, 0, 1]], [b"12345678"]),
     "an array of text": _message(2, ["<U2", [5, 0], [10, 0, 1]], [b"12345678"]),
     "an array without type": _message(1, [[5, 0], [10, 0]], [b""]),
