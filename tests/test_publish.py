@@ -37,7 +37,7 @@ BAD = (
     check("double-check", "assert callable(double)\nassert double(2) == 4"),
     solution("nothing", "nothing = None"),
     check("nothing-check", "pass", points=2),
-    solution("half", "from fractions import Fraction\ndef half(x):\n    return Fraction(x, 2)"),
+    solution("half", "from decimal import Decimal\ndef half(x):\n    return Decimal(x) / 2"),
     check("half-check", "assert half(2) == 1"),
     solution("loud", "import sys\ndef loud():\n    print('!', file=sys.stderr)\n    return 1"),
     check("loud-check", "assert loud() == 1"),
@@ -138,7 +138,7 @@ def test_a_value_that_cannot_travel_is_refused_where_it_is_used(refusal: Release
     finding = the_finding(refusal, "half-check")
 
     assert finding.line == 4
-    assert "Fraction, which tests cannot use" in finding.problem
+    assert "Decimal, which tests cannot use" in finding.problem
     assert "plain values" in finding.mend
 
 
