@@ -73,8 +73,7 @@ def _begin() -> None:
 def _do(root: Path, command: str, names: tuple[str, ...], log_level: int) -> Answer:
     from nbgrader.apps.api import NbGraderAPI
 
-    from autograder.coursedir import NoCourse, open_course
-    from autograder.preprocessors import Examine
+    from autograder.coursedir import NoCourse, open_course, source_notebooks
     from autograder.submissions import read_submission, why_ungradable
 
     try:
@@ -84,8 +83,9 @@ def _do(root: Path, command: str, names: tuple[str, ...], log_level: int) -> Ans
     api = NbGraderAPI(course, parent=course.parent, log_level=log_level)
     answer: Answer = getattr(api, command)(*names)
     if command == "autograde" and not answer["success"]:
-        exam = Examine(parent=course.parent).exam(course, names[0])
-        submission = read_submission(course, names[1], names[0], exam.notebooks)
+        assignment, learner = names
+        notebooks = {path.stem: True for path in source_notebooks(course, assignment)}
+        submission = read_submission(course, learner, assignment, notebooks)
         # Before nbgrader's traceback, which sends the reader to another one.
         answer["error"] = f"{why_ungradable(submission)}\n\n{answer['error']}".lstrip()
     return answer

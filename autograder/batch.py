@@ -93,7 +93,8 @@ def grade_class(
         A result for every submission, by learner.
 
     Raises:
-        CannotGrade: a learner or the assignment does not exist, or another grader is at work.
+        CannotGrade: a learner or the assignment does not exist, another grader is at work, or
+            the gradebook cannot be written.
         CannotMark, BadSource, NoWalls, Exposed, UnknownAssignment, MarksWouldBeLost: see there.
     """
     if not source_folder(course, assignment).is_dir():

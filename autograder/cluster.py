@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from distributed import Client, Future, KilledWorker, as_completed, get_worker
@@ -67,8 +66,13 @@ class Cluster:
 
     @property
     def threads(self) -> int:
-        """How many submissions the cluster can mark at the same time, as it is now."""
-        threads: dict[str, int] = self._client.nthreads()
+        """How many submissions the cluster can mark at the same time, as it is now.
+
+        Raises:
+            CannotMark: the scheduler went away.
+        """
+        with self._while_it_lasts():
+            threads: dict[str, int] = self._client.nthreads()
         return sum(threads.values())
 
     def outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
@@ -95,8 +99,7 @@ class Cluster:
         flying: dict[Future[Outcome], Job] = {}
         done = as_completed(loop=self._client.loop)
         while True:
-            with self._while_it_lasts():
-                free = max(2 * self.threads, AT_LEAST) - len(flying)
+            free = max(2 * self.threads, AT_LEAST) - len(flying)
             for job in islice(waiting, max(free, 0)):
                 with self._while_it_lasts():
                     future = self._client.submit(
@@ -119,17 +122,13 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _refuse_workers_without_us(self) -> None:
         # Such a worker could not even read a job: it would end itself, and the grader wait.
-        answers = self._client.run(exec, f"import {__name__}", on_error="return")
+        with self._while_it_lasts():
+            answers = self._client.run(exec, f"import {__name__}", on_error="return")
         for worker, error in answers.items():
             if error is not None:
                 raise CannotMark(

@@ -21,7 +21,6 @@ from functools import cache
 from itertools import islice
 from multiprocessing.util import Finalize
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from autograder.sandbox.environment import VARIABLES
@@ -81,12 +80,7 @@ class Pool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _make(self) -> ProcessPoolExecutor:

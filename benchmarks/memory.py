@@ -12,6 +12,7 @@ from typing import Final
 
 PROC: Final = Path("/proc")
 LOOK_SECONDS: Final = 0.1
+TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 WRITER: Final = "writer"
 WORKER: Final = "worker"
@@ -47,13 +48,16 @@ class Peaks:
         return self.megabytes[WRITER] + self.worker
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process so far, without its children's; 0 if it has ended."""
-    with suppress(OSError):
-        # Its name, in parentheses, may hold anything.
-        fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
+def cpu_times(pid: int) -> tuple[float, float, float, float]:
+    """Return a process's CPU time so far, s: user, system, and the same of children that ended.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    # Its name, in parentheses, may hold anything.
+    fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
+    user, system, childrens_user, childrens_system = (int(ticks) / TICKS for ticks in fields[11:15])
+    return user, system, childrens_user, childrens_system
 
 
 def _is_running(pid: int) -> bool:

@@ -9,7 +9,6 @@ copies when they are touched.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import time
@@ -24,13 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.classes import MIXED, hand_in, make_released_course, repeat
-from benchmarks.memory import PROC
+from benchmarks.memory import LOOK_SECONDS, PROC, cpu_times
 from tests.sample_class import ASSIGNMENT
 
 AUTOGRADER: Final = Path(sys.executable).with_name("autograder")
 WARM_UP: Final = 10
-LOOK_SECONDS: Final = 0.1
-TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 WRITER: Final = "grader: reads submissions, writes gradebook and folders"
 WORKER: Final = "worker: reconciles, watches, makes the graded notebook"
@@ -89,10 +86,8 @@ def _command(pid: int) -> bytes:
 
 def _spent(pid: int) -> tuple[Spent, Spent]:
     """Return what a process spent and what its children spent that have ended."""
-    # Its name, in parentheses, may hold anything.
-    fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
-    user, system, children_user, children_system = (int(field) / TICKS for field in fields[11:15])
-    return Spent(user, system), Spent(children_user, children_system)
+    user, system, childrens_user, childrens_system = cpu_times(pid)
+    return Spent(user, system), Spent(childrens_user, childrens_system)
 
 
 def profile(course: Path) -> tuple[Look, Look]:

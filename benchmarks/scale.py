@@ -29,7 +29,7 @@ from rich.console import Console
 
 from benchmarks.classes import MIXED, hand_in, make_released_course, repeat, require_points
 from benchmarks.cost import Cost, run
-from benchmarks.memory import WRITER, Peaks, cpu_seconds
+from benchmarks.memory import WRITER, Peaks, cpu_times
 from benchmarks.verdict import Verdict, at_least, at_most, exit_status, verdict_table
 from tests.sample_class import ASSIGNMENT, Learner
 
@@ -90,7 +90,7 @@ def grade(course: Path, is_enough: Callable[[int], bool] = lambda done: False) -
             result.printed += text
             for done, _, hours, minutes, seconds in SHOWN.findall(text):
                 left = 3600 * int(hours) + 60 * int(minutes) + int(seconds)
-                at, cpu = time.perf_counter() - started, cpu_seconds(process.pid)
+                at, cpu = time.perf_counter() - started, sum(cpu_times(process.pid)[:2])
                 result.looks.append(Look(at, cpu, int(done), left))
                 if is_enough(int(done)):
                     process.kill()

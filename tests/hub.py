@@ -21,6 +21,8 @@ from typing import Final
 
 from playwright.sync_api import Browser, Locator, Request, expect
 
+from benchmarks.memory import cpu_times
+
 ROOT: Final = Path(__file__).parents[1]
 PREFIX: Final = Path("/opt/hub-test")
 PLACE: Final = Path("/srv/hub-test")
@@ -311,10 +313,9 @@ def memory_mib(name: str) -> float:
 
 def processor_s(name: str) -> float:
     """Processor time that an account's living processes have taken so far, s."""
-    uid, ticks = pwd.getpwnam(name).pw_uid, 0
+    uid, total = pwd.getpwnam(name).pw_uid, 0.0
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if process.stat().st_uid == uid:
-                fields = (process / "stat").read_text().rpartition(")")[2].split()
-                ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+                total += sum(cpu_times(int(process.name)))
+    return total
