@@ -5,6 +5,7 @@ Everything happens in ``demo/``, a course directory of its own that is made anew
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,13 +18,14 @@ from tests.stock import ROOT, collect, make_course, release
 
 DEMO: Final = ROOT / "demo"
 
+AS_ROOT: Final = "" if os.getuid() else " --allow-root"
 WHERE_NEXT: Final = f"""
 Where to look next
   demo/release/{ASSIGNMENT}/lesson.ipynb           what learners receive (make lab opens it)
   demo/feedback/ada/{ASSIGNMENT}/lesson.html       the feedback that one learner gets
   demo/report/{ASSIGNMENT}.html                    how the class did, for the instructor
   demo/autograded/ada/{ASSIGNMENT}/lesson.ipynb    the graded notebook
-  cd demo && ../.venv/bin/jupyter-lab              menu Nbgrader, Formgrader: mark written answers
+  cd demo && ../.venv/bin/jupyter-lab{AS_ROOT}{" " * (16 - len(AS_ROOT))}menu Nbgrader, Formgrader: mark written answers
 """
 
 
