@@ -25,7 +25,7 @@ Where to look next
   demo/feedback/ada/{ASSIGNMENT}/lesson.html       the feedback that one learner gets
   demo/report/{ASSIGNMENT}.html                    how the class did, for the instructor
   demo/autograded/ada/{ASSIGNMENT}/lesson.ipynb    the graded notebook
-  cd demo && ../.venv/bin/jupyter-lab{AS_ROOT}{" " * (16 - len(AS_ROOT))}menu Nbgrader, Formgrader: mark written answers
+  cd demo && ../.venv/bin/jupyter-lab{AS_ROOT:16}menu Nbgrader, Formgrader: mark written answers
 """
 
 
