@@ -59,7 +59,7 @@ LOCKS = {
 
 def locked(root: Path, lock: str) -> dict[str, str]:
     """The version of each package in a lock."""
-    lines = re.findall(r"^([\w.-]+)==(\S+)", (root / lock).read_text(), re.MULTILINE)
+    lines = re.findall(r"^([\w.-]+)(?:\[[^]]+\])?==(\S+)", (root / lock).read_text(), re.MULTILINE)
     return {canonicalize_name(name): version for name, version in lines}
 
 
