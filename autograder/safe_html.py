@@ -26,6 +26,9 @@ LONGEST_MARKUP: Final = 100_000
 """Characters of Markdown, HTML or code beyond which it is shown as plain text."""
 LONGEST_TEXT: Final = 20_000
 """Characters of plain text after which it is cut."""
+DEEPEST: Final = 200
+"""Elements within elements beyond which HTML is shown as plain text: cleaning takes time that grows
+with the square of it."""
 
 CODE_CSS: Final[str] = HtmlFormatter(style="default").get_style_defs(".highlight")
 
@@ -88,9 +91,22 @@ def html(text: str) -> Markup:
 
 def _clean(text: str) -> str:
     soup = BeautifulSoup(text, "html.parser")
+    if _depth(soup) > DEEPEST:
+        raise _TooDeep
     for element in soup(_WITHOUT_CONTENT):
         element.decompose()
     return _cleaner.clean(str(soup))
+
+
+class _TooDeep(Exception):
+    """It has more elements within elements than `DEEPEST`."""
+
+
+def _depth(soup: BeautifulSoup) -> int:
+    depths = {id(soup): 0}
+    for element in soup.find_all(True):
+        depths[id(element)] = depths[id(element.parent)] + 1
+    return max(depths.values())
 
 
 def markdown(text: str, attachments: Mapping[str, Any] | None = None) -> Markup:

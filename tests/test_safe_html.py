@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 
 import pytest
 from hypothesis import given
@@ -83,9 +84,20 @@ def test_text_that_never_ends_is_cut_and_says_so() -> None:
     assert "980,000 more characters" in shown
 
 
-def test_deep_nesting_ends_in_text_and_not_in_an_error() -> None:
-    assert harmless(safe_html.html("<div>" * 15_000))
+def test_deep_nesting_ends_soon_and_in_text() -> None:
+    begun = time.monotonic()
+    for deep in (safe_html.html("<b>" * 30_000), safe_html.markdown("<div>\n" * 15_000)):
+        assert harmless(deep)
+        assert deep.startswith("<pre>")
     assert harmless(safe_html.markdown("> " * 20_000))
+
+    assert time.monotonic() - begun < 20
+
+
+def test_what_is_nested_as_usual_is_shown() -> None:
+    nested = "<div>" * 100 + "<b>x</b>" + "</div>" * 100
+
+    assert safe_html.html(nested) == nested
 
 
 @pytest.mark.parametrize(
