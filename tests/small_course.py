@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import nbformat
@@ -39,11 +42,19 @@ RIGHT: Final[Mapping[str, str]] = {
 
 def make_course(folder: Path) -> None:
     """Make the course directory and release its one assignment."""
-    source = folder / "source" / ASSIGNMENT
+    shutil.copytree(_released().name, folder)
+
+
+@cache
+def _released() -> TemporaryDirectory[str]:
+    """Make a course to copy: nbgrader takes seconds for it."""
+    folder = TemporaryDirectory(prefix="small-course-")
+    source = Path(folder.name, "source", ASSIGNMENT)
     source.mkdir(parents=True)
-    (folder / "nbgrader_config.py").write_text(CONFIG)
+    Path(folder.name, "nbgrader_config.py").write_text(CONFIG)
     nbformat.write(_source(), source / f"{NOTEBOOK}.ipynb")
-    nbgrader(folder, "generate_assignment", ASSIGNMENT, "--force")
+    nbgrader(Path(folder.name), "generate_assignment", ASSIGNMENT, "--force")
+    return folder
 
 
 def released(folder: Path) -> NotebookNode:

@@ -104,7 +104,13 @@ OLDEST_ABI: Final = 2
 """The least Landlock that will do."""
 
 
-@pytest.fixture(scope="module", params=[None, OLDEST_ABI], ids=["landlock", "oldest-landlock"])
+ABIS: Final = {"landlock": None, "oldest-landlock": OLDEST_ABI}
+if os.getuid() == 0:
+    # An older kernel's walls are tried where they are weakest, around an ordinary user's grader.
+    del ABIS["oldest-landlock"]
+
+
+@pytest.fixture(scope="module", params=ABIS.values(), ids=list(ABIS))
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with open_bench(abi=request.param) as bench:
         yield bench
