@@ -90,8 +90,8 @@ def grade(
         _stop("With --scheduler the workers there say how many run at a time: leave out --jobs.")
     with (
         _errors_explained(),
-        _cluster(scheduler) if scheduler else nullcontext() as cluster,
         _progress() as progress,
+        _cluster(scheduler, progress) if scheduler else nullcontext() as cluster,
     ):
         opened = _open(course)
         task = progress.add_task(f"Grading {assignment}", total=None)
@@ -193,7 +193,7 @@ def _open(course: Path) -> CourseDirectory:
     return open_course(course)
 
 
-def _cluster(address: str) -> Cluster:
+def _cluster(address: str, progress: Progress) -> Cluster:
     try:
         from autograder.cluster import Cluster
     except ModuleNotFoundError as missing:
@@ -201,10 +201,7 @@ def _cluster(address: str) -> Cluster:
             f"--scheduler needs the package {missing.name}. "
             "Install this project with its extra cluster, here and on the cluster's workers."
         )
-    cluster = Cluster(address)
-    if not cluster.threads:
-        typer.echo(f"No worker has joined {address} yet. Grading begins when one has.", err=True)
-    return cluster
+    return Cluster(address, on_wait=progress.console.print)
 
 
 @contextmanager

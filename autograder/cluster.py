@@ -12,15 +12,17 @@ import hashlib
 import multiprocessing
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Self
 
-from distributed import Client, Future, KilledWorker, as_completed, get_worker
+from distributed import Client, Future, KilledWorker, get_worker
 from distributed.client import ClosedClientError
 
 from autograder.pool import Pool, lasting_worker, signals_put_off
@@ -29,9 +31,16 @@ from autograder.sandbox.walls import Exposed, NoWalls, refuse_if_exposed, requir
 from autograder.worker import CannotMark, Job, Outcome
 
 CONNECT_SECONDS: Final = 5
+LOOK_SECONDS: Final = 1
+"""How often to ask how many workers there are."""
 RETRIES: Final = 2
 AT_LEAST: Final = 4
-"""Jobs that are handed out even where no worker is yet, so that a cluster that grows does so."""
+"""Tasks that are handed out even where no worker is yet, so that a cluster that grows does so."""
+TASK_SECONDS: Final = 0.3
+"""How long a task should take. Dask spends some 20 ms of CPU on each, however little it does; but
+the longer they are, the longer one worker is still busy when the others have ended."""
+JOBS_AT_MOST: Final = 8
+"""In a task."""
 
 PACKAGES: Final = ("autograder", "course")
 """What of this project runs on workers."""
@@ -47,13 +56,18 @@ class Cluster:
     Args:
         address: the scheduler's, such as tcp://host:8786. Dask's own configuration says how to
             reach one that wants TLS.
+        on_wait: is told when grading has to wait for a worker to join.
 
     Raises:
         CannotMark: there is no scheduler.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, on_wait: Callable[[str], None] = lambda message: None) -> None:
         self._address = address
+        self._on_wait = on_wait
+        self._threads = 0
+        self._waits = False
+        self._look = 0.0
         try:
             # The client's threads must leave it to the main thread to be stopped.
             with signals_put_off():
@@ -64,17 +78,6 @@ class Cluster:
             ) from None
         self._code = _code()
 
-    @property
-    def threads(self) -> int:
-        """How many submissions the cluster can mark at the same time, as it is now.
-
-        Raises:
-            CannotMark: the scheduler went away.
-        """
-        with self._while_it_lasts():
-            threads: dict[str, int] = self._client.nthreads()
-        return sum(threads.values())
-
     def outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         """Yield each job with its outcome, as they come; jobs are drawn as workers get free.
 
@@ -84,7 +87,7 @@ class Cluster:
         self._refuse_workers_without_us()
         suspects: list[Job] = []
         for job, outcome in self._outcomes(jobs):
-            if outcome is None:
+            if outcome is None or outcome.is_ours:
                 suspects.append(job)
             else:
                 yield job, outcome
@@ -96,23 +99,47 @@ class Cluster:
     def _outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | None]]:
         """Yield each job with its outcome, or None where its workers died."""
         waiting = iter(jobs)
-        flying: dict[Future[Outcome], Job] = {}
-        done = as_completed(loop=self._client.loop)
+        flying: dict[Future[Any], tuple[Job, ...]] = {}
+        done: SimpleQueue[Future[Any]] = SimpleQueue()
+        size = 1
         while True:
-            free = max(2 * self.threads, AT_LEAST) - len(flying)
-            for job in islice(waiting, max(free, 0)):
-                with self._while_it_lasts():
-                    future = self._client.submit(
-                        _mark_there, job, self._code, pure=False, retries=RETRIES
-                    )
-                    done.add(future)
-                flying[future] = job
+            while len(flying) < self._tasks_wanted() and (task := tuple(islice(waiting, size))):
+                flying[self._submit(task, done)] = task
             if not flying:
                 return
-            future = next(done)
+            try:
+                future = done.get(timeout=LOOK_SECONDS)
+            except Empty:
+                continue
+            task = flying.pop(future)
             with self._while_it_lasts():
-                outcome = _outcome(future)
-            yield flying.pop(future), outcome
+                outcomes = _outcomes_of(future, task)
+            size = _better_size(outcomes)
+            for job in task:
+                yield job, outcomes.get(job.learner)
+
+    def _submit(self, task: tuple[Job, ...], done: SimpleQueue[Future[Any]]) -> Future[Any]:
+        with self._while_it_lasts():
+            future = self._client.submit(_mark_there, task, self._code, pure=False, retries=RETRIES)
+            future.add_done_callback(done.put)
+        return future
+
+    def _tasks_wanted(self) -> int:
+        """Return how many tasks should be handed out, for the workers of about this moment.
+
+        Raises:
+            CannotMark: the scheduler went away.
+        """
+        if time.monotonic() >= self._look:
+            with self._while_it_lasts():
+                self._threads = sum(self._client.nthreads().values())
+            self._look = time.monotonic() + LOOK_SECONDS
+            if not self._threads and not self._waits:
+                self._on_wait(
+                    f"There is no worker at {self._address}. Grading goes on when one has joined."
+                )
+            self._waits = not self._threads
+        return max(2 * self._threads, AT_LEAST)
 
     def close(self) -> None:
         """Give up what is under way and leave the cluster as it was."""
@@ -149,26 +176,34 @@ class Cluster:
             ) from None
 
 
-def _outcome(future: Future[Outcome]) -> Outcome | None:
+def _outcomes_of(future: Future[Any], task: Collection[Job]) -> Mapping[str, Outcome]:
+    """Return what became of a task's jobs, by learner; nothing if its workers died."""
     try:
-        outcome: Outcome = future.result()
+        outcomes: dict[str, Outcome] = future.result()
     except KilledWorker:
-        return None
+        return {}
     except WorkerFailed as reason:
-        return Outcome(failure=str(reason))
+        return {job.learner: Outcome(failure=str(reason)) for job in task}
     except (CannotMark, OSError, CancelledError):
         raise
     except Exception as error:
         raise CannotMark(f"The cluster failed: {type(error).__name__}: {error}") from None
-    return outcome
+    return outcomes
+
+
+def _better_size(outcomes: Mapping[str, Outcome]) -> int:
+    """Return how many jobs would make a task of the wanted length, if all were like these."""
+    seconds = sum(outcome.seconds for outcome in outcomes.values())
+    fit = TASK_SECONDS * len(outcomes) / seconds if seconds else 1
+    return min(max(int(fit), 1), JOBS_AT_MOST)
 
 
 class WorkerFailed(Exception):
     """A worker that works otherwise failed with a submission; the message says how."""
 
 
-def _mark_there(job: Job, code: str) -> Outcome:
-    """Mark a submission in this thread's own process; runs on a worker of the cluster."""
+def _mark_there(task: Collection[Job], code: str) -> dict[str, Outcome]:
+    """Mark submissions in this thread's own process; runs on a worker of the cluster."""
     here = get_worker().address
     if _code() != code:
         raise CannotMark(
@@ -177,21 +212,22 @@ def _mark_there(job: Job, code: str) -> Outcome:
         )
     if not hasattr(_own, "pool"):
         # Without anybody's submission, so that none can be the cause.
-        probe = replace(job, notebooks={}, files={})
+        probe = replace(next(iter(task)), notebooks={}, files={})
         pool = _make_pool()
-        if why := _why_unfit(job.wall) or _mark_in(pool, probe).failure:
+        if why := _why_unfit(probe.wall) or _mark_in(pool, [probe])[probe.learner].failure:
             pool.close()
             raise CannotMark(f"The worker at {here} cannot mark: {why}")
         _own.pool = pool
-    outcome = _mark_in(_own.pool, job)
-    if outcome.is_ours:
-        raise WorkerFailed(outcome.failure)  # Dask tries it again, elsewhere if it can
-    return outcome
+    outcomes = _mark_in(_own.pool, task)
+    if len(outcomes) == 1:
+        (outcome,) = outcomes.values()
+        if outcome.is_ours:
+            raise WorkerFailed(outcome.failure)  # Dask tries it again, elsewhere if it can
+    return outcomes
 
 
-def _mark_in(pool: Pool, job: Job) -> Outcome:
-    ((_, outcome),) = pool.outcomes([job])
-    return outcome
+def _mark_in(pool: Pool, task: Iterable[Job]) -> dict[str, Outcome]:
+    return {job.learner: outcome for job, outcome in pool.outcomes(task)}
 
 
 @functools.cache

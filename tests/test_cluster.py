@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Timer
 
 import pytest
 
@@ -29,7 +28,7 @@ CLASS = {
     "cleo": {"double": "def double(number):\n    while True: pass"},
     "dan": {"greet": "import os\ndef greet(name):\n    os._exit(1)"},
 }
-LEARNERS = 24
+LEARNERS = 12
 SLOW = "import time\ndef double(number):\n    time.sleep(0.2)\n    return 2 * number"
 
 
@@ -57,9 +56,12 @@ def course(ungraded: Path, tmp_path: Path) -> Path:
 
 
 def mark_there(
-    address: str, course: Path, on_progress: Callable[[int, int], None] = lambda done, of: None
+    address: str,
+    course: Path,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
+    on_wait: Callable[[str], None] = lambda message: None,
 ) -> dict[str, Graded]:
-    with Cluster(address) as workers:
+    with Cluster(address, on_wait) as workers:
         graded = grade_class(
             open_course(course), ASSIGNMENT, cluster=workers, on_progress=on_progress
         )
@@ -130,13 +132,37 @@ def test_a_scheduler_that_dies_is_told_and_what_was_graded_is_kept(
     assert len(gradebook_rows(course)["submission"]) == LEARNERS
 
 
-def test_grading_waits_for_the_first_worker(course: Path, tmp_path: Path) -> None:
+def test_grading_says_that_it_waits_for_the_first_worker_and_goes_on_when_it_joins(
+    course: Path, tmp_path: Path
+) -> None:
+    said = []
     with dask_cluster(tmp_path / "dask") as cluster:
-        later = Timer(2, cluster.add_worker)
-        later.start()
-        graded = mark_there(cluster.address, course)
-        later.join()
 
+        def help_out(message: str) -> None:
+            said.append(message)
+            cluster.add_worker()
+
+        graded = mark_there(cluster.address, course, on_wait=help_out)
+        address = cluster.address
+
+    assert said == [f"There is no worker at {address}. Grading goes on when one has joined."]
+    assert all_right(graded)
+
+
+def test_so_it_does_when_the_last_worker_leaves_half_way(course: Path, tmp_path: Path) -> None:
+    said = []
+    with dask_cluster(tmp_path / "dask") as cluster:
+        lost = cluster.add_worker()
+        cluster.wait_for_workers(1)
+
+        def help_out(message: str) -> None:
+            said.append(message)
+            cluster.add_worker()
+
+        kill = at_half(lambda: os.killpg(lost.pid, signal.SIGKILL))
+        graded = mark_there(cluster.address, course, kill, help_out)
+
+    assert len(said) == 1
     assert all_right(graded)
 
 
