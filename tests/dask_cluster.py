@@ -16,6 +16,11 @@ from typing import Final
 from distributed import Client
 
 READY_S: Final = 60
+QUIET: Final = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+}
+"""What docs/scale.md advises, so that Dask does little beside its work."""
 
 
 class DaskCluster:
@@ -68,7 +73,7 @@ class DaskCluster:
     def _run(self, role: str, *options: str, code: Path | None = None) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"distributed.cli.dask_{role}"]
         command += [f"--scheduler-file={self._file}", *options]
-        environment = dict(os.environ)
+        environment = os.environ | QUIET
         if code is not None:
             environment["PYTHONPATH"] = str(code)
         with (self._folder / f"{role}.log").open("ab") as log:
