@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -44,6 +45,8 @@ JOBS_AT_MOST: Final = 8
 
 PACKAGES: Final = ("autograder", "course")
 """What of this project runs on workers."""
+LIBRARIES: Final = ("ipython", "matplotlib", "msgspec", "nbformat", "numpy")
+"""What else has a part in marks and graded notebooks."""
 
 KILLED: Final = (
     "each of the cluster's workers that took this submission died; was memory short there?"
@@ -207,8 +210,8 @@ def _mark_there(task: Collection[Job], code: str) -> dict[str, Outcome]:
     here = get_worker().address
     if _code() != code:
         raise CannotMark(
-            f"The worker at {here} has another version of this package or of Python than the "
-            "grader. Install the same there."
+            f"The worker at {here} has another version of this package, of Python or of "
+            f"{', '.join(LIBRARIES)} than the grader. Install the same there."
         )
     if not hasattr(_own, "pool"):
         # Without anybody's submission, so that none can be the cause.
@@ -234,7 +237,8 @@ def _mark_in(pool: Pool, task: Iterable[Job]) -> dict[str, Outcome]:
 def _code() -> str:
     """Return what is the same only if the same code runs."""
     root = Path(__file__).parents[1]
-    digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
+    versions = [version(name) for name in LIBRARIES]
+    digest = hashlib.sha256(repr((sys.version_info[:2], versions)).encode())
     for file in sorted(file for name in PACKAGES for file in (root / name).rglob("*.py")):
         digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -166,11 +166,24 @@ def test_so_it_does_when_the_last_worker_leaves_half_way(course: Path, tmp_path:
     assert all_right(graded)
 
 
-def test_a_worker_with_other_code_is_refused(course: Path, tmp_path: Path) -> None:
+def other_code(place: Path) -> None:
     for package in ("autograder", "course"):
-        shutil.copytree(ROOT / package, tmp_path / "code" / package)
-    with (tmp_path / "code/autograder/scoring.py").open("a") as module:
+        shutil.copytree(ROOT / package, place / package)
+    with (place / "autograder/scoring.py").open("a") as module:
         module.write("# an older version\n")
+
+
+def other_library(place: Path) -> None:
+    about = place / "numpy-1.0.dist-info" / "METADATA"
+    about.parent.mkdir(parents=True)
+    about.write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 1.0\n")
+
+
+@pytest.mark.parametrize("other", [other_code, other_library])
+def test_a_worker_with_other_code_is_refused(
+    other: Callable[[Path], None], course: Path, tmp_path: Path
+) -> None:
+    other(tmp_path / "code")
     with dask_cluster(tmp_path / "dask") as cluster:
         cluster.add_worker(code=tmp_path / "code")
         with pytest.raises(CannotMark, match=r"tcp://127\.0\.0\.1:\d+ has another version"):
