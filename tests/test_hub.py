@@ -7,7 +7,6 @@ import os
 import pwd
 import re
 import shutil
-import statistics
 import subprocess
 import time
 from collections.abc import Iterator
@@ -290,7 +289,7 @@ def test_validate_answers_in_less_than_3_seconds(
             f"{memory_mib(ADA):.0f} MiB, and took {processor_s(ADA):.0f} s of a processor so far"
         )
 
-    assert statistics.median(waits) < VALIDATE_S
+    assert max(waits) < VALIDATE_S
 
 
 def test_a_learner_submits_twice_and_both_stand_in_the_list(ada: Person) -> None:

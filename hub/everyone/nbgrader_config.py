@@ -12,3 +12,5 @@ c.Exchange.path_includes_course = True
 c.Authenticator.plugin_class = "nbgrader.auth.JupyterHubAuthPlugin"
 # Whoever presses Validate sees no figure, and no point hangs on one.
 c.Validator.Execute.skip_cells_with_tag = "explore"
+# Asked to end by itself, a kernel takes longer, now and then by seconds.
+c.Validator.Execute.shutdown_kernel = "immediate"
