@@ -87,7 +87,7 @@ class Cluster:
         Raises:
             CannotMark: a worker is not fit for it, or the scheduler went away.
         """
-        self._refuse_workers_without_us()
+        self._refuse_who_lacks_us()
         suspects: list[Job] = []
         for job, outcome in self._outcomes(jobs):
             if outcome is None or outcome.is_ours:
@@ -155,16 +155,21 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _refuse_workers_without_us(self) -> None:
+    def _refuse_who_lacks_us(self) -> None:
         # Such a worker could not even read a job: it would end itself, and the grader wait.
+        look = f"import {__name__}"
         with self._while_it_lasts():
-            answers = self._client.run(exec, f"import {__name__}", on_error="return")
-        for worker, error in answers.items():
-            if error is not None:
-                raise CannotMark(
-                    f"The worker at {worker} cannot mark: {error}\n"
-                    "Install this project there, with its extra cluster."
-                )
+            answers = self._client.run(exec, look, on_error="return")
+            lacking = {f"worker at {where}": error for where, error in answers.items() if error}
+            try:
+                self._client.run_on_scheduler(exec, look)
+            except ImportError as error:
+                lacking["scheduler"] = error
+        for who, why in lacking.items():
+            raise CannotMark(
+                f"The {who} cannot take part: {why}\n"
+                "Install this project there, with its extra cluster."
+            )
 
     @contextmanager
     def _while_it_lasts(self) -> Iterator[None]:

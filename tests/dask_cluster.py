@@ -28,16 +28,18 @@ class DaskCluster:
 
     Args:
         folder: for what its processes write.
+        code: where the scheduler finds this project's packages instead.
 
     Attributes:
         scheduler: the scheduler's process.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, code: Path | None = None) -> None:
         self._folder = folder
         self._file = folder / "scheduler.json"
         self._started: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self._run("scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard")
+        options = ("--host=127.0.0.1", "--port=0", "--no-dashboard")
+        self.scheduler = self._run("scheduler", *options, code=code)
         self._wait_for_address()
 
     @property
@@ -99,10 +101,10 @@ class DaskCluster:
 
 
 @contextmanager
-def dask_cluster(folder: Path, workers: int = 0) -> Iterator[DaskCluster]:
+def dask_cluster(folder: Path, workers: int = 0, code: Path | None = None) -> Iterator[DaskCluster]:
     """Run a scheduler with so many workers."""
     folder.mkdir(parents=True, exist_ok=True)
-    cluster = DaskCluster(folder)
+    cluster = DaskCluster(folder, code)
     try:
         for _ in range(workers):
             cluster.add_worker()

@@ -192,14 +192,17 @@ def test_a_worker_with_other_code_is_refused(
     assert not (course / "autograded").exists()
 
 
-def test_a_worker_without_the_package_is_refused(course: Path, tmp_path: Path) -> None:
-    (tmp_path / "code/autograder").mkdir(parents=True)
+@pytest.mark.parametrize("who", ["worker at", "scheduler"])
+def test_who_lacks_the_package_is_named(who: str, course: Path, tmp_path: Path) -> None:
+    place = tmp_path / "code"
+    (place / "autograder").mkdir(parents=True)
     missing = "raise ModuleNotFoundError(f'No module named {__name__!r}')"
-    (tmp_path / "code/autograder/__init__.py").write_text(missing)
-    with dask_cluster(tmp_path / "dask") as cluster:
-        cluster.add_worker(code=tmp_path / "code")
+    (place / "autograder/__init__.py").write_text(missing)
+    scheduler, worker = (place, None) if who == "scheduler" else (None, place)
+    with dask_cluster(tmp_path / "dask", code=scheduler) as cluster:
+        cluster.add_worker(code=worker)
         cluster.wait_for_workers(1)
-        with pytest.raises(CannotMark, match="No module named 'autograder'"):
+        with pytest.raises(CannotMark, match=f"(?s){who}.*No module named 'autograder'"):
             mark_there(cluster.address, course)
 
     assert not (course / "autograded").exists()
