@@ -86,12 +86,12 @@ def grade(
     from autograder.scores import class_scores
     from autograder.tables import print_scores, write_result
 
-    if jobs and scheduler:
+    if jobs and scheduler is not None:
         _stop("With --scheduler the workers there say how many run at a time: leave out --jobs.")
     with (
         _errors_explained(),
         _progress() as progress,
-        _cluster(scheduler, progress) if scheduler else nullcontext() as cluster,
+        _cluster(scheduler, progress) if scheduler is not None else nullcontext() as cluster,
     ):
         opened = _open(course)
         task = progress.add_task(f"Grading {assignment}", total=None)

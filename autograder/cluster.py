@@ -7,8 +7,10 @@ forked from it, and a crash or a shortage of memory there costs the one submissi
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hashlib
+import logging
 import multiprocessing
 import sys
 import threading
@@ -23,7 +25,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Self
 
-from distributed import Client, Future, KilledWorker, get_worker
+from distributed import Client, Future, KilledWorker, Scheduler, get_worker, rpc
 from distributed.client import ClosedClientError
 
 from autograder.pool import Pool, lasting_worker, signals_put_off
@@ -71,15 +73,23 @@ class Cluster:
         self._threads = 0
         self._waits = False
         self._look = 0.0
+        self._versions = _versions()
+        # What it logs when the scheduler goes away, with tracebacks, we say in a sentence.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
+            # First, because a client that finds no scheduler takes long to give up.
+            role = asyncio.run(asyncio.wait_for(_role(address), CONNECT_SECONDS))
+            if role != Scheduler.__name__:
+                raise OSError(f"what answers is a {role.lower()}")
             # The client's threads must leave it to the main thread to be stopped.
             with signals_put_off():
                 self._client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            why = error if str(error) else f"nothing, for {CONNECT_SECONDS} seconds"
             raise CannotMark(
-                f"No Dask scheduler answers at {address}: {error}\nStart one with: dask scheduler"
+                f"No Dask scheduler answers at {address}: {why}\n"
+                "Its address, such as tcp://10.0.0.5:8786, is in what dask scheduler prints."
             ) from None
-        self._code = _code()
 
     def outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         """Yield each job with its outcome, as they come; jobs are drawn as workers get free.
@@ -123,7 +133,9 @@ class Cluster:
 
     def _submit(self, task: tuple[Job, ...], done: SimpleQueue[Future[Any]]) -> Future[Any]:
         with self._while_it_lasts():
-            future = self._client.submit(_mark_there, task, self._code, pure=False, retries=RETRIES)
+            future = self._client.submit(
+                _mark_there, task, self._versions, pure=False, retries=RETRIES
+            )
             future.add_done_callback(done.put)
         return future
 
@@ -179,8 +191,9 @@ class Cluster:
         # Once it has closed itself, the client fails with the last two.
         except (OSError, CancelledError, ClosedClientError, AttributeError) as error:
             raise CannotMark(
-                f"The Dask scheduler at {self._address} went away ({type(error).__name__}). "
-                "What had been graded is kept; run it again for the rest."
+                f"The Dask scheduler at {self._address} went away ({type(error).__name__}), and "
+                "its workers with it.\nWhat had been graded is kept. Start scheduler and workers, "
+                "and run it again for the rest."
             ) from None
 
 
@@ -210,22 +223,25 @@ class WorkerFailed(Exception):
     """A worker that works otherwise failed with a submission; the message says how."""
 
 
-def _mark_there(task: Collection[Job], code: str) -> dict[str, Outcome]:
+def _mark_there(task: Collection[Job], versions: Mapping[str, str]) -> dict[str, Outcome]:
     """Mark submissions in this thread's own process; runs on a worker of the cluster."""
     here = get_worker().address
-    if _code() != code:
+    if others := [f"{what} {has}" for what, has in _versions().items() if has != versions[what]]:
+        wanted = ", ".join(versions[other.split()[0]] for other in others)
         raise CannotMark(
-            f"The worker at {here} has another version of this package, of Python or of "
-            f"{', '.join(LIBRARIES)} than the grader. Install the same there."
+            f"The worker at {here} has another version than the grader: {', '.join(others)} "
+            f"instead of {wanted}. Install the same there."
         )
+    # Without anybody's submission, so that none can be the cause.
+    probe = replace(next(iter(task)), notebooks={}, files={})
     if not hasattr(_own, "pool"):
-        # Without anybody's submission, so that none can be the cause.
-        probe = replace(next(iter(task)), notebooks={}, files={})
-        pool = _make_pool()
-        if why := _why_unfit(probe.wall) or _mark_in(pool, [probe])[probe.learner].failure:
-            pool.close()
+        _own.pool, _own.fit_for = _make_pool(), set()
+    if probe.wall not in _own.fit_for:
+        if why := _why_unfit(probe.wall) or _mark_in(_own.pool, [probe])[probe.learner].failure:
+            _own.pool.close()
+            del _own.pool
             raise CannotMark(f"The worker at {here} cannot mark: {why}")
-        _own.pool = pool
+        _own.fit_for.add(probe.wall)
     outcomes = _mark_in(_own.pool, task)
     if len(outcomes) == 1:
         (outcome,) = outcomes.values()
@@ -238,15 +254,29 @@ def _mark_in(pool: Pool, task: Iterable[Job]) -> dict[str, Outcome]:
     return {job.learner: outcome for job, outcome in pool.outcomes(task)}
 
 
-@functools.cache
-def _code() -> str:
-    """Return what is the same only if the same code runs."""
+def _versions() -> dict[str, str]:
+    """Return the versions of what has a part in marks, of this project's code as it lies there now.
+
+    Not as this process has it: the one that marks reads it anew.
+    """
     root = Path(__file__).parents[1]
-    versions = [version(name) for name in LIBRARIES]
-    digest = hashlib.sha256(repr((sys.version_info[:2], versions)).encode())
+    digest = hashlib.sha256()
     for file in sorted(file for name in PACKAGES for file in (root / name).rglob("*.py")):
         digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return {"project": digest.hexdigest()[:12], **_others_versions()}
+
+
+@functools.cache
+def _others_versions() -> dict[str, str]:
+    python = "{}.{}".format(*sys.version_info)
+    return {"python": python} | {name: version(name) for name in LIBRARIES}
+
+
+async def _role(address: str) -> str:
+    """Ask what kind of Dask's processes listens there."""
+    async with rpc(address) as there:
+        identity: dict[str, str] = await there.identity()
+    return identity["type"]
 
 
 def _why_unfit(wall: Wall) -> str:
@@ -263,7 +293,7 @@ def _why_unfit(wall: Wall) -> str:
 
 
 _own: Final[Any] = threading.local()
-"""Of the thread: `pool`, once it is known to work."""
+"""Of the thread: `pool`, and `fit_for`, the walls behind which it is known to work."""
 
 
 def _make_pool() -> Pool:

@@ -276,13 +276,20 @@ class _Watched:
             return ""
         status = self._learner.kill()
         if status is not None and status < 0 and -status != signal.SIGKILL:
-            return f"the learner's process crashed ({signal.Signals(-status).name})"
+            return f"the learner's process crashed ({_signal_name(-status)})"
         return ""
 
     def _dismiss(self) -> None:
         if self._learner is not None:
             self._learner.close()
             self._learner = None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {number}"
 
 
 def _close_other_descriptors(kept: int) -> None:

@@ -1,14 +1,16 @@
 """From what a test cell did to its points: nbgrader's rules, made safe.
 
 Full points for no error, none for an error; a number as the last value is partial credit, kept
-within 0 and the cell's points. Unlike stock nbgrader, output on stderr is no failure, numpy's
-numbers count, and a negative or too large number is clamped instead of full marks or a crash.
+within 0 and the cell's points. Unlike stock nbgrader, output on stderr is no failure, fractions and
+numpy's numbers count, and a negative or too large number is clamped instead of full marks or a
+crash.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from autograder.result import Status
@@ -35,8 +37,7 @@ def score(max_points: float, *, failed: bool, value: object) -> Score:
         return Score(0.0, "failed")
     if not is_number(value):
         return Score(max_points, "passed")
-    number: Any = value
-    credit = float(number)
+    credit = _as_float(value)
     if math.isnan(credit):
         return Score(0.0, _status(0.0, max_points), "partial credit of NaN counts as 0")
     points = min(max(credit, 0.0), max_points)
@@ -51,8 +52,18 @@ def _status(points: float, max_points: float) -> Status:
 
 
 def is_number(value: object) -> bool:
-    """Say whether a last value is partial credit: an int, a float or numpy's, but no bool."""
-    if type(value) in (int, float):
+    """Say whether a last value is partial credit: a real number, numpy's too, but no bool.
+
+    An array of one element is, because a test's arithmetic makes one of an answer that is one.
+    """
+    if type(value) in (int, float, Fraction):
         return True
     kind = getattr(getattr(value, "dtype", None), "kind", "")
-    return type(value).__module__ == "numpy" and kind in "iuf" and getattr(value, "ndim", 1) == 0
+    return type(value).__module__ == "numpy" and kind in "iuf" and getattr(value, "size", 0) == 1
+
+
+def _as_float(number: Any) -> float:
+    try:
+        return float(number.item() if hasattr(number, "item") else number)
+    except OverflowError:
+        return math.copysign(math.inf, 1 if number > 0 else -1)

@@ -227,6 +227,7 @@ DIE_OR_TIME_OUT: Final = {
     "exit at once": "import os; os._exit(0)",
     "kill oneself": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "abort": "import os; os.abort()",
+    "die of a signal without a name": "import os; os.kill(os.getpid(), 40)",
     "touch memory that is not there": "import ctypes; ctypes.string_at(0)",
     "hang": "while True: pass",
     "hang where no signal helps": "import time; time.sleep(1000)",

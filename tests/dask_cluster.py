@@ -47,14 +47,19 @@ class DaskCluster:
         """Where the scheduler listens."""
         return str(json.loads(self._file.read_text())["address"])
 
-    def add_worker(self, code: Path | None = None) -> subprocess.Popen[bytes]:
+    def add_worker(
+        self, code: Path | None = None, home: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start a worker of one thread, with its nanny.
 
         Args:
             code: where it finds this project's packages instead.
+            home: its account's home instead.
         """
         options = ("--host=127.0.0.1", "--nthreads=1", "--no-dashboard")
-        return self._run("worker", *options, f"--local-directory={self._folder}", code=code)
+        return self._run(
+            "worker", *options, f"--local-directory={self._folder}", code=code, home=home
+        )
 
     def wait_for_workers(self, count: int) -> None:
         """Wait until so many have joined."""
@@ -72,12 +77,16 @@ class DaskCluster:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def _run(self, role: str, *options: str, code: Path | None = None) -> subprocess.Popen[bytes]:
+    def _run(
+        self, role: str, *options: str, code: Path | None = None, home: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"distributed.cli.dask_{role}"]
         command += [f"--scheduler-file={self._file}", *options]
         environment = os.environ | QUIET
         if code is not None:
             environment["PYTHONPATH"] = str(code)
+        if home is not None:
+            environment |= {"HOME": str(home), "MPLCONFIGDIR": str(self._folder)}
         with (self._folder / f"{role}.log").open("ab") as log:
             process = subprocess.Popen(
                 command,

@@ -26,7 +26,7 @@ from benchmarks.memory import cpu_times
 ROOT: Final = Path(__file__).parents[1]
 PREFIX: Final = Path("/opt/hub-test")
 PLACE: Final = Path("/srv/hub-test")
-COURSE: Final = "serving"
+COURSE: Final = "llm"
 ASSIGNMENT: Final = "disaggregation"
 GRADER: Final = "hubtest-grader"
 PASSWORD: Final = "a long one for the tests"

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from distributed import Client
 
 from autograder.batch import Graded, grade_class
 from autograder.cluster import Cluster
 from autograder.coursedir import open_course
+from autograder.sandbox.policy import readable_folders
 from autograder.worker import CannotMark
 from tests import small_course
 from tests.dask_cluster import DaskCluster, dask_cluster
@@ -192,6 +194,19 @@ def test_a_worker_with_other_code_is_refused(
     assert not (course / "autograded").exists()
 
 
+def test_a_trusted_run_does_not_make_a_worker_fit_for_others(course: Path, tmp_path: Path) -> None:
+    with dask_cluster(tmp_path / "dask") as cluster:
+        # What every submission may read.
+        cluster.add_worker(home=readable_folders()[0] / "home")
+        with Cluster(cluster.address) as workers:
+            opened = open_course(course)
+            trusted = grade_class(opened, ASSIGNMENT, cluster=workers, trust=True)
+            with pytest.raises(CannotMark, match="every submission may read"):
+                grade_class(opened, ASSIGNMENT, cluster=workers, force=True)
+
+    assert {each.status for each in trusted} == {"graded"}
+
+
 @pytest.mark.parametrize("who", ["worker at", "scheduler"])
 def test_who_lacks_the_package_is_named(who: str, course: Path, tmp_path: Path) -> None:
     place = tmp_path / "code"
@@ -208,12 +223,20 @@ def test_who_lacks_the_package_is_named(who: str, course: Path, tmp_path: Path) 
     assert not (course / "autograded").exists()
 
 
-def test_an_address_where_no_scheduler_is_gets_a_clear_error(course: Path) -> None:
-    done = autograder(course, "grade", ASSIGNMENT, "--scheduler=tcp://127.0.0.1:9")
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "", "nonsense", "tls://127.0.0.1:9"])
+def test_an_address_where_no_scheduler_is_gets_a_clear_error(address: str, course: Path) -> None:
+    done = autograder(course, "grade", ASSIGNMENT, f"--scheduler={address}")
 
     assert done.returncode == 2
-    assert "No Dask scheduler answers at tcp://127.0.0.1:9" in done.stderr
+    assert f"No Dask scheduler answers at {address}: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_so_does_the_address_of_a_worker(cluster: DaskCluster) -> None:
+    with Client(cluster.address, set_as_default=False) as client:
+        worker = next(iter(client.nthreads()))
+    with pytest.raises(CannotMark, match="what answers is a worker"):
+        Cluster(worker)
 
 
 def test_a_number_of_jobs_makes_no_sense_with_a_cluster(course: Path) -> None:

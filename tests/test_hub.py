@@ -537,6 +537,25 @@ def test_no_page_of_an_instructors_asks_a_host_other_than_the_hub(ines: Person) 
     assert ines.strangers == set()
 
 
+def test_whom_the_site_file_names_no_more_is_shut_out(
+    browser: Browser, hub: Hub, ada: Person
+) -> None:
+    formgrader = f"/services/{COURSE}/formgrader/manage_assignments"
+    otto = Person(browser, hub, OTTO)
+    otto.log_in(formgrader)
+    otto.page.wait_for_url(re.compile(formgrader))
+    hub.stop()
+    site = PREFIX / "hub/site.toml"
+    learns_now = re.sub("instructors = .*", f"instructors = ['{INES}']", site.read_text())
+    site.write_text(learns_now.replace(ADA, OTTO))
+    hub.start()
+
+    assert otto.status(formgrader) == 403
+    otto.leave()
+    ada.log_in()
+    expect(ada.page.locator(".login_error")).to_be_visible()
+
+
 def test_a_server_that_nobody_uses_is_stopped(browser: Browser, hub: Hub) -> None:
     hub.stop()
     site = PREFIX / "hub/site.toml"
