@@ -226,11 +226,12 @@ class WorkerFailed(Exception):
 def _mark_there(task: Collection[Job], versions: Mapping[str, str]) -> dict[str, Outcome]:
     """Mark submissions in this thread's own process; runs on a worker of the cluster."""
     here = get_worker().address
-    if others := [f"{what} {has}" for what, has in _versions().items() if has != versions[what]]:
-        wanted = ", ".join(versions[other.split()[0]] for other in others)
+    own = _versions()
+    if others := [name for name in own if own[name] != versions.get(name)]:
+        told = (f"{name} {own[name]} instead of {versions.get(name)}" for name in others)
         raise CannotMark(
-            f"The worker at {here} has another version than the grader: {', '.join(others)} "
-            f"instead of {wanted}. Install the same there."
+            f"The worker at {here} has another version than the grader: {', '.join(told)}. "
+            "Install the same there."
         )
     # Without anybody's submission, so that none can be the cause.
     probe = replace(next(iter(task)), notebooks={}, files={})
