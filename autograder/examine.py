@@ -92,6 +92,14 @@ class _Progress:
     crashed: str = ""
 
 
+@dataclass(frozen=True)
+class _End:
+    """How an examiner ended: why before it was through, and whether by a signal not of ours."""
+
+    why: str = ""
+    killed: bool = False
+
+
 def examine(
     bench: Bench,
     trusted: TrustedNotebook,
@@ -123,19 +131,25 @@ def examine(
     if left_out:
         notes.append(f"left out, being in the way of the source's files: {', '.join(left_out)}")
     files = {**beside, **support_files}
-    while not progress.finished:
-        watched = replace(task, marked=frozenset(progress.marked))
-        ended = _Watched(bench, watched, files, support_files, deadline).run(progress)
+    killed_before = False
+    while True:
+        end = _Watched(bench, task, files, support_files, deadline).run(progress)
         if progress.finished:
             break
         if time.monotonic() >= deadline:
             notes.append(f"stopped after {limits.submission_seconds:g} s")
             break
-        if progress.cell in progress.marked or not is_grade(cells[progress.cell]):
-            notes.append(f"the examination could not go on: {ended}")
+        # A machine short of memory kills whom it likes; whoever is hit twice is to blame.
+        if end.killed and not killed_before:
+            killed_before = True
+            notes.append(f"cell {progress.cell + 1} was examined again: {end.why}")
+        elif progress.cell in progress.marked or not is_grade(cells[progress.cell]):
+            notes.append(f"the examination could not go on: {end.why}")
             break
-        progress.shown[progress.cell] = _lost(progress.cell, ended)
-        progress.marked.add(progress.cell)
+        else:
+            progress.shown[progress.cell] = _lost(progress.cell, end.why)
+            progress.marked.add(progress.cell)
+        task = replace(task, marked=frozenset(progress.marked), again=True)
     notes += _locked_cells_that_failed(task, progress)
     results = _results(reconciled, progress)
     notebook = _autograded(reconciled, progress)
@@ -184,15 +198,16 @@ class _Watched:
         self._files = files
         self._support_files = support_files
         self._deadline = deadline
+        self._pid = 0
         self._learner: LearnerProcess | None = None
         self._overrun = ""
 
-    def run(self, progress: _Progress) -> str:
-        """Fork an examiner and follow it to its end; return how it ended."""
+    def run(self, progress: _Progress) -> _End:
+        """Fork an examiner and follow it to its end."""
         ours, theirs = socket.socketpair()
         with tempfile.TemporaryDirectory(prefix="examiner-", ignore_cleanup_errors=True) as folder:
-            pid = os.fork()
-            if pid == 0:
+            self._pid = os.fork()
+            if self._pid == 0:
                 ours.close()
                 self._become_examiner(theirs, Path(folder))
             theirs.close()
@@ -200,8 +215,8 @@ class _Watched:
                 return self._follow(WorkerEnd(ours), progress)
             finally:
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+                    os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
                 ours.close()
                 self._dismiss()
 
@@ -223,7 +238,7 @@ class _Watched:
         finally:
             os._exit(0)
 
-    def _follow(self, link: WorkerEnd, progress: _Progress) -> str:
+    def _follow(self, link: WorkerEnd, progress: _Progress) -> _End:
         patience = self._task.limits.cell_seconds + self._task.limits.call_seconds + GRACE_SECONDS
         heard = look = time.monotonic()
         poll = select.poll()
@@ -235,9 +250,9 @@ class _Watched:
                     for report in link.reports():
                         self._take(report, link, progress)
                 except EOFError:
-                    return progress.crashed or "the examiner ended"
+                    return _End(progress.crashed) if progress.crashed else self._silent_end()
                 if progress.finished:
-                    return ""
+                    return _End()
             now = time.monotonic()
             if now >= look:
                 look = now + TICK_SECONDS
@@ -245,9 +260,18 @@ class _Watched:
                     self._overrun = why
                     self._learner.kill()
             if now >= self._deadline:
-                return "out of time"
+                return _End("out of time")
             if now - heard > patience:
-                return f"the test took more than {patience:g} s"
+                return _End(f"the test took more than {patience:g} s")
+
+    def _silent_end(self) -> _End:
+        ending = os.pidfd_open(self._pid)
+        select.select([ending], [], [], GRACE_SECONDS)
+        os.close(ending)
+        how = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if how is None or how.si_code == os.CLD_EXITED:
+            return _End("the examiner ended")
+        return _End(f"the examiner was killed ({_signal_name(how.si_status)})", killed=True)
 
     def _take(self, report: Any, link: WorkerEnd, progress: _Progress) -> None:
         match report:

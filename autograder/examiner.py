@@ -37,6 +37,7 @@ class Examination:
         plan: who runs which cell.
         limits: how long things may take.
         marked: cells that an earlier examiner of this submission has marked or died in.
+        again: whether there was one.
     """
 
     cells: Sequence[NotebookNode]
@@ -44,6 +45,7 @@ class Examination:
     plan: Plan
     limits: Limits
     marked: Collection[int] = ()
+    again: bool = False
 
 
 class Examiner:
@@ -60,7 +62,7 @@ class Examiner:
             shell.user_ns,
             task.limits,
             SEED,
-            told=bool(task.marked),
+            told=task.again,
         )
 
     def run(self) -> None:

@@ -150,6 +150,39 @@ def test_the_points_of_a_test_cell_are_what_nbgrader_reads(
     assert marked.gradebook_points == marked.points
 
 
+DIES: Final = """
+import os, signal
+from pathlib import Path
+times = Path({times!r})
+count = len(times.read_text()) if times.exists() else 0
+if count < {deaths}:
+    times.write_text("x" * (count + 1))
+    os.kill(os.getpid(), signal.SIGKILL)
+assert square(3) == 9
+"""
+
+
+@pytest.mark.parametrize(
+    ("deaths", "given"), [(1, 1), (1000, 0)], ids=["once", "whenever it is tried"]
+)
+def test_an_examiner_that_is_killed_costs_its_cells_points_only_if_it_happens_again(
+    bench: Bench, tmp_path: Path, deaths: int, given: float
+) -> None:
+    dies = DIES.format(times=str(tmp_path / "times"), deaths=deaths)
+    cells = [
+        solution("square", "def square(x):\n    return x * x"),
+        check("before", "assert square(2) == 4"),
+        check("killed", dies),
+        check("after", "assert square(4) == 16"),
+    ]
+
+    marked = mark(bench, trusted_notebook(cells, tmp_path), notebook_of(cells))
+
+    assert marked.points == {"before": 1, "killed": given, "after": 1}
+    assert marked.gradebook_points == marked.points
+    assert marked.result.notes == ("cell 3 was examined again: the examiner was killed (SIGKILL)",)
+
+
 def test_a_regression_cell_that_prints_nothing_can_be_passed(bench: Bench, tmp_path: Path) -> None:
     shown = check("shown", "from IPython.display import display\ndisplay(square(3))")
     shown.metadata.tags = ["nbval-check-output"]
