@@ -41,16 +41,6 @@ import math
 
 from course import checks
 from course.catalog import BUDGET_MS, DEFAULT_MODEL, LINKS, PAYLOAD_BYTES
-from course.explorer import explorer
-from course.figures import (
-    break_even_map,
-    show,
-    stall_growth,
-    timeline,
-    transfer_times,
-    ttft_parts,
-    verdict_regions,
-)
 from course.learner import Functions, finished
 from course.summary import prediction_then_and_now, summary
 from course.units import GB
@@ -105,6 +95,8 @@ confidence = 60
 # | running decodes are | stalled about 200 ms by the prefill | not stalled |
 
 # %% tags=["explore"] deletable=false editable=false nbgrader={"grade": false, "grade_id": "picture-fast", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from course.figures import show, timeline
+
 show(timeline, prefill_ms=200, transfer_ms=15.63)
 
 # %% [markdown]
@@ -179,6 +171,8 @@ assert clear_win.strip().lower() == "no", (
 ### END HIDDEN TESTS
 
 # %% tags=["explore"] deletable=false editable=false nbgrader={"grade": false, "grade_id": "picture-slow", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from course.figures import show, timeline
+
 show(timeline, prefill_ms=200, transfer_ms=250)
 
 # %% [markdown]
@@ -238,6 +232,8 @@ for bandwidth in (0, 0.0, -1, -2.5e9):
 ### END HIDDEN TESTS
 
 # %% tags=["explore"] deletable=false editable=false nbgrader={"grade": false, "grade_id": "picture-transfer-times", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from course.figures import show, transfer_times
+
 show(transfer_times, kv_transfer_ms)
 
 # %% [markdown]
@@ -276,6 +272,8 @@ for _ in range(6):
 ### END HIDDEN TESTS
 
 # %% tags=["explore"] deletable=false editable=false nbgrader={"grade": false, "grade_id": "picture-ttft", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from course.figures import show, ttft_parts
+
 show(ttft_parts, ttft_ms, {"one machine": 0, "split, fast link": 15.63, "split, slow link": 250})
 
 # %% [markdown]
@@ -337,6 +335,8 @@ for _ in range(6):
 ### END HIDDEN TESTS
 
 # %% tags=["explore"] deletable=false editable=false nbgrader={"grade": false, "grade_id": "picture-stall", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from course.figures import show, stall_growth
+
 show(stall_growth, stall_avoided_ms, kv_transfer_ms)
 
 # %% [markdown]
@@ -385,6 +385,8 @@ for transfer in (1, 15.5, 250):
 ### END HIDDEN TESTS
 
 # %% tags=["explore"] deletable=false editable=false nbgrader={"grade": false, "grade_id": "picture-verdicts", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from course.figures import show, verdict_regions
+
 show(verdict_regions, split_worthwhile)
 
 # %% [markdown]
@@ -481,6 +483,8 @@ beating the stall needs 2.62 GB/s.""", "The report differs from the reference. W
 # patience does not grow with it.
 
 # %% tags=["explore"] deletable=false editable=false nbgrader={"grade": false, "grade_id": "picture-map", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from course.figures import break_even_map, show
+
 show(break_even_map, Functions(globals()), DEFAULT_MODEL, BUDGET_MS)
 
 # %% [markdown]
@@ -495,6 +499,8 @@ show(break_even_map, Functions(globals()), DEFAULT_MODEL, BUDGET_MS)
 # - Which model would you rather move over 10 GbE, and why?
 
 # %% tags=["explore", "nbval-ignore-output"] deletable=false editable=false nbgrader={"grade": false, "grade_id": "explorer", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from course.explorer import explorer
+
 explorer(globals())
 
 # %% [markdown]
