@@ -164,6 +164,14 @@ def test_a_process_that_has_ended_exceeds_nothing(process: LearnerProcess) -> No
     assert process.overrun() is None
 
 
+def test_a_process_that_takes_long_to_end_exceeds_nothing(process: LearnerProcess) -> None:
+    # Giving back much memory takes a while, in which an ordinary user is shown nothing of it.
+    Probe(process).tell("import os\nhoard = b'x' * (1 << 30)\nos._exit(0)")
+    last = Path(f"/proc/{process.pid}/stat")
+    while last.read_bytes().rpartition(b")")[2].split()[0] != b"Z":
+        assert process.overrun() is None
+
+
 def test_ordinary_use_exceeds_nothing(process: LearnerProcess) -> None:
     source = """
         import numpy, threading

@@ -35,12 +35,14 @@ class Base:
         """Make one in the folder for temporary files, readable by this user only."""
         while True:
             path = Path(tempfile.mkdtemp(prefix=PREFIX))
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if path.exists():  # else another grader's sweep came between
-                (path / OUTSIDE).touch()
-                return cls(path, lock)
-            os.close(lock)
+            # Another grader's sweep may come before the lock is ours.
+            with contextlib.suppress(FileNotFoundError):
+                lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if path.exists():
+                    (path / OUTSIDE).touch()
+                    return cls(path, lock)
+                os.close(lock)
 
     def add(self) -> Path:
         """Make a new scratch folder."""

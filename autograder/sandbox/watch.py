@@ -34,8 +34,7 @@ class Watch:
     def overrun(self) -> str | None:
         """Say which cap the process exceeds, None if none or if it has ended."""
         try:
-            # The name in parentheses, which the process chooses, may hold spaces and parentheses.
-            fields = (self._process / "stat").read_bytes().rpartition(b")")[2].split()
+            fields = self._fields()
         except OSError:
             return None
         state, threads, resident = fields[0], int(fields[17]), int(fields[21]) * PAGE
@@ -65,9 +64,24 @@ class Watch:
             size += sum(self._deleted_sizes())
         except _Unseen as reason:
             return str(reason)
+        except PermissionError:
+            # The kernel shows an ordinary user nothing of a process that is ending.
+            return None if self._is_ending() else "files that cannot be seen"
         if size > CAPS.scratch_bytes:
             return f"more than {CAPS.scratch_bytes // MIB} MiB of files"
         return None
+
+    def _fields(self) -> list[bytes]:
+        """Return what the kernel tells of the process from its state on."""
+        # The name in parentheses, which the process chooses, may hold spaces and parentheses.
+        return (self._process / "stat").read_bytes().rpartition(b")")[2].split()
+
+    def _is_ending(self) -> bool:
+        """Say whether it has given up its memory, which is the first that it gives up."""
+        try:
+            return int(self._fields()[20]) == 0
+        except OSError:
+            return True
 
     def _deleted_sizes(self) -> Iterator[int]:
         """Yield the sizes of files that the process has deleted but still holds."""
