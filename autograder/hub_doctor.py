@@ -15,7 +15,8 @@ import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib import metadata
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,14 +24,16 @@ from typing import Any, Final, TypeVar
 
 from nbgrader.exchange.default import Exchange
 
-from autograder.coursedir import open_course
+from autograder.coursedir import NoCourse, open_course
 from autograder.doctor import DISTRIBUTION, Finding, examine_installation
 from autograder.hub_plan import (
+    ADMIN,
     INSTRUCTORS,
     LEARNERS,
     CoursePlan,
     HubPlan,
     NoPlan,
+    Role,
     home,
     read_plan,
 )
@@ -38,8 +41,34 @@ from autograder.hub_plan import (
 TOKEN_SECONDS: Final = 60
 ANSWER_SECONDS: Final = 30
 OK: Final = 200
+FORBIDDEN: Final = 403
+NO_ANSWER: Final = 0
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 NO_ACCOUNT: Final = "Make it (hub/install does), or take the name out of the configuration."
+SEE_LOG: Final = "The hub's log says why; restart the hub after a change of its configuration."
+SQLITE: Final = "sqlite:///"
+POWERS: Final = frozenset(
+    {
+        "access:servers",
+        "admin:auth_state",
+        "admin:groups",
+        "admin:server_state",
+        "admin:servers",
+        "admin:users",
+        "delete:groups",
+        "delete:servers",
+        "delete:users",
+        "groups",
+        "proxy",
+        "servers",
+        "shares",
+        "shutdown",
+        "start:servers",
+        "tokens",
+        "users",
+    }
+)
+"""JupyterHub's scopes by which one person acts on others, or on the hub."""
 
 Result = TypeVar("Result")
 
@@ -52,7 +81,7 @@ def examine_hub(configuration: Path) -> list[Finding]:
         plan = read_plan(configuration)
     except NoPlan as reason:
         return [Finding(False, "no hub to check", f"{reason} Run hub/install first.")]
-    findings = [*_accounts(plan), *_roles(plan), *_environment(), *_secrets(plan)]
+    findings = [*_accounts(plan), *_roles(plan), *_powers(plan), *_environment(), *_secrets(plan)]
     for course in plan.courses:
         findings += _course(course)
     return [*findings, *_running(plan)]
@@ -77,9 +106,13 @@ def _accounts(plan: HubPlan) -> Iterator[Finding]:
             )
 
 
+def _groups(course: CoursePlan) -> tuple[str, str]:
+    return INSTRUCTORS + course.name, LEARNERS + course.name
+
+
 def _roles(plan: HubPlan) -> Iterator[Finding]:
     for course in plan.courses:
-        instructors, learners = INSTRUCTORS + course.name, LEARNERS + course.name
+        instructors, learners = _groups(course)
         wanted = f"access:services!service={course.name}"
         opening = [
             role
@@ -98,7 +131,7 @@ def _roles(plan: HubPlan) -> Iterator[Finding]:
         if wrong := [
             role.name
             for role in opening
-            if role.name == "user" or learners in role.groups or role.users & course.learners
+            if role.name == "user" or plan.holders(role) & course.learners - course.instructors
         ]:
             yield Finding(
                 False,
@@ -115,6 +148,36 @@ def _roles(plan: HubPlan) -> Iterator[Finding]:
             yield Finding(
                 False, f"{course.name} has no instructor or no learner", "Name them in the groups."
             )
+
+
+def _powers(plan: HubPlan) -> Iterator[Finding]:
+    learners = frozenset[str]().union(*(course.learners for course in plan.courses))
+    found = False
+    for role in plan.roles:
+        holders = learners if role.name == "user" else learners & plan.holders(role)
+        names = ", ".join(sorted(holders))
+        powers = ", ".join(sorted(filter(_reaches_others, role.scopes)))
+        if holders and role.name == ADMIN:
+            found = True
+            yield Finding(
+                False,
+                f"learners are administrators of the hub: {names}",
+                "Take them out of Authenticator.admin_users, and their right away at /hub/admin.",
+            )
+        elif holders and powers:
+            found = True
+            yield Finding(
+                False,
+                f"role {role.name} gives learners {powers}: {names}",
+                "Take it away in JupyterHub.load_roles and restart the hub.",
+            )
+    if not found:
+        yield Finding(True, "no learner has power over others or over the hub")
+
+
+def _reaches_others(scope: str) -> bool:
+    power, _, whose = scope.partition("!")
+    return power in POWERS and whose not in ("user", "server")
 
 
 def _environment() -> Iterator[Finding]:
@@ -200,20 +263,32 @@ def _course(course: CoursePlan) -> Iterator[Finding]:
     if not course.folder.is_dir():
         yield Finding(False, f"there is no course directory {course.folder}", "Run hub/install.")
         return
-    # Walls, gradebook and time limits as that account has them.
-    for finding in _as_account(
-        course.grader, course.environment, lambda: examine_installation(course.folder)
-    ):
-        yield Finding(finding.fine, f"{course.grader}: {finding.what}", finding.mend)
     try:
-        root = _as_account(course.grader, course.environment, lambda: _exchange(course.folder))
-    except RuntimeError:
-        return  # said above
-    yield from _exchange_modes(Path(root), course.name)
+        # Walls, gradebook and time limits as that account has them.
+        findings, root = _as_account(
+            course.grader,
+            course.environment,
+            lambda: (examine_installation(course.folder), _exchange(course.folder)),
+        )
+    except RuntimeError as reason:
+        yield Finding(
+            False,
+            f"the course in {course.folder} cannot be examined {reason}",
+            "Mend its nbgrader_config.py or what else the message names, and run this again.",
+        )
+        return
+    for finding in findings:
+        yield Finding(finding.fine, f"{course.grader}: {finding.what}", finding.mend)
+    if root:
+        yield from _exchange_modes(Path(root), course.name)
 
 
-def _exchange(folder: Path) -> str:
-    course = open_course(folder)
+def _exchange(folder: Path) -> str | None:
+    """Return the exchange's folder; None if there is no course, which is a finding already."""
+    try:
+        course = open_course(folder)
+    except NoCourse:
+        return None
     return str(Exchange(coursedir=course, parent=course.parent).root)
 
 
@@ -236,6 +311,15 @@ def _running(plan: HubPlan) -> Iterator[Finding]:
     if _status(f"{plan.url}/hub/api/") != OK:
         yield Finding(True, f"no hub answers at {plan.url}: who gets to formgrader was not tried")
         return
+    file = Path(plan.database.removeprefix(SQLITE))
+    if plan.database.startswith(SQLITE) and not file.exists():
+        yield Finding(
+            False,
+            f"the hub at {plan.url} runs, but there is no database {file.absolute()}",
+            "Run this in the folder that the hub was started in.",
+        )
+        return
+    yield from _remembered(plan, _stored(plan))
     for course in plan.courses:
         page = f"{plan.url}/services/{course.name}/formgrader/manage_assignments"
         for name in sorted(course.instructors):
@@ -244,38 +328,76 @@ def _running(plan: HubPlan) -> Iterator[Finding]:
             yield _learner(name, _status_for(plan, name, page))
 
 
-def _instructor(name: str, status: int) -> Finding:
+def _stored(plan: HubPlan) -> HubPlan:
+    """Return the plan with groups and roles as they stand in the hub's database."""
+    from jupyterhub import orm  # only a hub's environment has it
+
+    with orm.new_session_factory(plan.database)() as session:
+        return replace(
+            plan,
+            groups={group.name: _named(group.users) for group in session.query(orm.Group)},
+            roles=tuple(
+                Role(role.name, frozenset(role.scopes), _named(role.groups), _named(role.users))
+                for role in session.query(orm.Role)
+            ),
+        )
+
+
+def _named(rows: Iterable[Any]) -> frozenset[str]:
+    return frozenset(row.name for row in rows)
+
+
+def _remembered(plan: HubPlan, stored: HubPlan) -> Iterator[Finding]:
+    """Compare what the running hub goes by with the configuration that it should go by."""
+    for course in plan.courses:
+        for group in _groups(course):
+            differ = plan.groups.get(group, frozenset()) ^ stored.groups.get(group, frozenset())
+            if differ:
+                yield Finding(
+                    False,
+                    f"the running hub has others in {group} than its configuration: "
+                    + ", ".join(sorted(differ)),
+                    "Restart it with hub/start, which also takes out whom the file names no more.",
+                )
+    said = set(_powers(plan))
+    yield from (finding for finding in _powers(stored) if finding not in said)
+
+
+def _instructor(name: str, status: int | None) -> Finding:
     if status == OK:
         return Finding(True, f"{name} gets to formgrader")
-    return Finding(
-        False,
-        f"formgrader answers {name} with status {status}",
-        "The hub's log says why; restart the hub after a change of its configuration.",
-    )
+    return _strange(name, status)
 
 
-def _learner(name: str, status: int) -> Finding:
+def _learner(name: str, status: int | None) -> Finding:
+    if status == FORBIDDEN:
+        return Finding(True, f"{name} is refused at formgrader")
     if status == OK:
         mend = "Take the role away in JupyterHub.load_roles and restart the hub."
         return Finding(False, f"{name} gets to formgrader", mend)
-    return Finding(True, f"{name} is refused at formgrader")
+    return _strange(name, status)
 
 
-def _status_for(plan: HubPlan, name: str, page: str) -> int:
-    """Ask for a page in a user's name, with a token made for just that."""
+def _strange(name: str, status: int | None) -> Finding:
+    if status is None:
+        return Finding(False, f"the running hub does not know {name}", "Restart it.")
+    if status == NO_ANSWER:
+        return Finding(False, f"formgrader does not answer {name}", SEE_LOG)
+    return Finding(False, f"formgrader answers {name} with status {status}", SEE_LOG)
+
+
+def _status_for(plan: HubPlan, name: str, page: str) -> int | None:
+    """Ask for a page in a user's name, with a token made for just that; None: no such user."""
     from jupyterhub import orm  # only a hub's environment has it
 
-    session = orm.new_session_factory(plan.database)()
-    try:
+    with orm.new_session_factory(plan.database)() as session:
         user = orm.User.find(session, name)
         if user is None:
-            return 0
+            return None
         # It expires by itself: the next would get a deleted one's number in the database, by which
         # the running hub still knows that one.
         token = user.new_api_token(note="autograder doctor", expires_in=TOKEN_SECONDS)
         session.commit()
-    finally:
-        session.close()
     return _status(page, {"Authorization": f"token {token}"})
 
 
@@ -287,7 +409,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 
 def _status(url: str, headers: Mapping[str, str] | None = None) -> int:
-    """Return the status of the answer, 0 if there is none."""
+    """Return the status of the answer, NO_ANSWER if there is none."""
     request = urllib.request.Request(url, headers=dict(headers or {}))  # noqa: S310 (the hub's own)
     try:
         with urllib.request.build_opener(_Stay).open(request, timeout=ANSWER_SECONDS) as answer:
@@ -295,7 +417,7 @@ def _status(url: str, headers: Mapping[str, str] | None = None) -> int:
     except urllib.error.HTTPError as error:
         return error.code
     except OSError:
-        return 0
+        return NO_ANSWER
 
 
 def _as_account(
@@ -314,7 +436,7 @@ def _as_account(
     try:
         fine, result = ours.recv()
     except EOFError:
-        fine, result = False, "it died"
+        fine, result = False, "it ended without an answer; what it printed says why"
     process.join()
     if not fine:
         raise RuntimeError(f"as {name}: {result}")

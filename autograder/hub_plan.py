@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from traitlets.config.loader import PyFileConfigLoader
+from traitlets.config.loader import Config, LazyConfigValue, PyFileConfigLoader
 
 # nbgrader's names for the hub's groups of a course.
 INSTRUCTORS: Final = "formgrade-"
 LEARNERS: Final = "nbgrader-"
+ADMIN: Final = "admin"
+"""JupyterHub's role that may do everything."""
 
 
 class NoPlan(Exception):
@@ -60,7 +62,8 @@ class HubPlan:
         database: SQLAlchemy's address of the hub's database.
         secrets: files that only root may read.
         allowed: who may log in; None if the configuration does not list them.
-        roles: the roles that it makes or changes.
+        groups: the members of each group.
+        roles: the roles that it makes or changes, and the one of its administrators.
         courses: the courses with a formgrader.
     """
 
@@ -68,6 +71,7 @@ class HubPlan:
     database: str
     secrets: tuple[Path, ...]
     allowed: frozenset[str] | None
+    groups: Mapping[str, frozenset[str]]
     roles: tuple[Role, ...]
     courses: tuple[CoursePlan, ...]
 
@@ -78,6 +82,10 @@ class HubPlan:
         for course in self.courses:
             names |= course.instructors | course.learners | {course.grader}
         return tuple(sorted(names - {""}))
+
+    def holders(self, role: Role) -> frozenset[str]:
+        """Return who has a role, by name or through a group."""
+        return role.users.union(*(self.groups.get(group, frozenset()) for group in role.groups))
 
 
 def read_plan(file: Path) -> HubPlan:
@@ -91,11 +99,13 @@ def read_plan(file: Path) -> HubPlan:
     except Exception as error:  # whatever its Python raises
         raise NoPlan(f"{file} cannot be read: {type(error).__name__}: {error}") from error
     hub = config.JupyterHub
-    groups = {name: frozenset(_users(group)) for name, group in hub.get("load_groups", {}).items()}
-    courses = tuple(_courses(hub.get("services", []), groups))
+    loaded = _value(hub, "load_groups", {})
+    groups = {name: frozenset(_users(group)) for name, group in loaded.items()}
+    courses = tuple(_courses(_value(hub, "services", []), groups))
     if not courses:
         raise NoPlan(f"{file} has a group {INSTRUCTORS}COURSE and a service COURSE for no course.")
-    allowed = config.Authenticator.get("allowed_users", None)
+    allowed = _names(config, "allowed_users")
+    admins = Role(ADMIN, frozenset(), frozenset(), _names(config, "admin_users") or frozenset())
     database = hub.get("db_url", "sqlite:///jupyterhub.sqlite")
     secrets = [hub.get("cookie_secret_file", "jupyterhub_cookie_secret")]
     if database.startswith("sqlite:///"):
@@ -104,8 +114,9 @@ def read_plan(file: Path) -> HubPlan:
         url=_local(hub.get("bind_url", "http://:8000")),
         database=database,
         secrets=tuple(map(Path, secrets)),
-        allowed=None if allowed is None else frozenset(allowed),
-        roles=tuple(map(_role, hub.get("load_roles", []))),
+        allowed=allowed,
+        groups=groups,
+        roles=(*map(_role, _value(hub, "load_roles", [])), admins),
         courses=courses,
     )
 
@@ -134,6 +145,22 @@ def _courses(
             instructors=groups[INSTRUCTORS + name] - {grader},
             learners=groups.get(LEARNERS + name, frozenset()),
         )
+
+
+def _names(config: Config, setting: str) -> frozenset[str] | None:
+    """Return the names in a setting of the authenticator, under whichever class it stands."""
+    found = [
+        _value(section, setting, set())
+        for name, section in config.items()
+        if name.endswith("Authenticator") and setting in section
+    ]
+    return frozenset().union(*found) if found else None
+
+
+def _value(section: Config, name: str, default: Any) -> Any:
+    """Return a setting, also one that the configuration only adds to."""
+    value = section.get(name, default)
+    return value.get_value(default) if isinstance(value, LazyConfigValue) else value
 
 
 def _users(group: Any) -> list[str]:
