@@ -106,7 +106,7 @@ def grade_class(
     settings.trust_submissions = settings.trust_submissions or trust
     exam = settings.exam(course, assignment)
     if exam.wall is not Wall.NONE:
-        refuse_if_exposed(_private_folders(course), exam.wall)
+        refuse_if_exposed(private_folders(course), exam.wall)
     converter = Autograde(coursedir=course, parent=course.parent)
     with (
         _locked(course),
@@ -138,7 +138,7 @@ def _chosen(course: CourseDirectory, assignment: str, learners: Collection[str])
     return sorted(set(learners) or there)
 
 
-def _private_folders(course: CourseDirectory) -> Iterator[Path]:
+def private_folders(course: CourseDirectory) -> Iterator[Path]:
     """Yield what learners' code must not be able to read."""
     yield Path(course.root)
     yield Path.home()
@@ -194,7 +194,8 @@ class _Batch:
         """Yield the jobs for workers; what needs none is finished on the way."""
         recorded = self._gradebook.timestamps()
         for learner in learners:
-            submission = self._read(learner)
+            wanted = self._exam.notebooks
+            submission = read_submission(self._course, learner, self._assignment, wanted)
             if submission.failure:
                 self._finish(submission, Outcome(failure=submission.failure))
             elif not force and learner in recorded and self._is_done(submission):
@@ -205,13 +206,6 @@ class _Batch:
                 yield make_job(self._exam, submission)
             self._tell(len(learners))
 
-    def _read(self, learner: str) -> Submission:
-        wanted = self._exam.notebooks
-        try:
-            return read_submission(self._course, learner, self._assignment, wanted)
-        except OSError as error:
-            return Submission(learner, {}, (), {}, None, failure=f"it cannot be read: {error}")
-
     def _is_done(self, submission: Submission) -> bool:
         folder = autograded_folder(self._course, submission.learner, self._assignment)
         wanted = fingerprint(self._exam, submission)
@@ -219,7 +213,12 @@ class _Batch:
         return all(stamp.fingerprint == wanted for stamp in graded)
 
     def _finish(self, submission: Submission, outcome: Outcome) -> None:
-        """Write one submission's result."""
+        """Write one submission's result, unless the grader is to blame for it."""
+        if outcome.is_ours:
+            # What was graded before stays; as its stamp is of what it was made of, the next run
+            # tries again if that has changed since.
+            self._results.append(Graded(submission.learner, "failed", (outcome.failure,)))
+            return
         try:
             with signals_put_off():
                 self._write(submission, outcome)
@@ -258,7 +257,14 @@ class _Batch:
 def _locked(course: CourseDirectory) -> Iterator[None]:
     """Keep a second grader out of the course."""
     path = Path(course.root) / LOCK_FILE
-    with path.open("a+") as file:
+    try:
+        file = path.open("a+")
+    except OSError as error:
+        raise CannotGrade(
+            f"{path} cannot be written: {error.strerror}. "
+            "Grade as the account that owns the course directory, or make it yours."
+        ) from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -16,7 +16,7 @@ from nbgrader.api import Gradebook
 from nbgrader.coursedir import CourseDirectory
 from packaging.requirements import Requirement
 
-from autograder.batch import _private_folders
+from autograder.batch import private_folders
 from autograder.coursedir import NoCourse, open_course
 from autograder.preprocessors import Examine
 from autograder.protocol import Channel, Reply, RunCell, Start, Stream, ask
@@ -161,7 +161,7 @@ def _gradebook(course: CourseDirectory) -> Finding:
 
 def _exposure(course: CourseDirectory, wall: Wall) -> Finding:
     try:
-        refuse_if_exposed(_private_folders(course), wall)
+        refuse_if_exposed(private_folders(course), wall)
     except Exposed as reason:
         return Finding(False, "submissions could read what they must not", str(reason))
     return Finding(True, "course, gradebook, exchange and home are out of submissions' reach")

@@ -66,12 +66,21 @@ class Submission:
 def read_submission(
     course: CourseDirectory, learner: str, assignment: str, wanted: Mapping[str, bool]
 ) -> Submission:
-    """Read a learner's submission.
+    """Read a learner's submission; if that cannot be done, its failure says why.
 
     Args:
         wanted: the assignment's notebooks by nbgrader's names, and whether each gives points. Those
             that give none need not be handed in.
     """
+    try:
+        return _read(course, learner, assignment, wanted)
+    except OSError as error:
+        return Submission(learner, {}, (), {}, None, failure=f"it cannot be read: {error}")
+
+
+def _read(
+    course: CourseDirectory, learner: str, assignment: str, wanted: Mapping[str, bool]
+) -> Submission:
     folder = submission_folder(course, learner, assignment)
     graded = [f"{name}.ipynb" for name, gives_points in wanted.items() if gives_points]
     notebooks: dict[str, bytes] = {}

@@ -125,6 +125,26 @@ def test_a_broken_file_handed_in_later_takes_the_score_away(marked_folder: Path)
     assert not (marked_folder / "autograded" / "ada" / ASSIGNMENT).exists()
 
 
+def test_a_grader_that_fails_takes_no_score_away_and_tries_again_what_has_changed(
+    marked_folder: Path,
+) -> None:
+    submitted(marked_folder, "bob").write_bytes(submitted(marked_folder, "ada").read_bytes())
+    before = gradebook_rows(marked_folder), autograded_files(marked_folder)
+    config = marked_folder / "nbgrader_config.py"
+    sound = config.read_text()
+    config.write_text(f"{sound}\nc.Examine.preload = ['absent']\n")
+    failed = graded(marked_folder, "ada", "bob")
+    left = gradebook_rows(marked_folder), autograded_files(marked_folder)
+    config.write_text(sound)
+    again = graded(marked_folder, "ada", "bob")
+
+    assert statuses(failed) == {"ada": "failed", "bob": "failed"}
+    assert "No module named 'absent'" in failed["ada"].notes[0]
+    assert left == before
+    assert statuses(again) == {"ada": "unchanged", "bob": "graded"}
+    assert points(marked_folder, "bob") == points(marked_folder, "ada")
+
+
 def test_marks_and_comments_by_hand_stay_when_a_submission_is_graded_again(
     marked_folder: Path,
 ) -> None:
@@ -222,6 +242,20 @@ def test_a_second_grader_is_told_who_is_at_work(folder: Path) -> None:
     results = graded(folder, on_progress=grade_too)
     assert statuses(results)["ada"] == "graded"
     assert (folder / LOCK_FILE).read_bytes() == b""
+
+
+def test_a_course_that_cannot_be_written_to_is_named(folder: Path) -> None:
+    (folder / LOCK_FILE).mkdir()
+
+    with pytest.raises(CannotGrade, match=f"{folder / LOCK_FILE} cannot be written"):
+        graded(folder)
+
+
+def test_a_submission_whose_folder_is_gone_is_said_to_be_unreadable(folder: Path) -> None:
+    shutil.rmtree(submitted(folder, "ada").parent)
+    submission = read_submission(open_course(folder), "ada", ASSIGNMENT, {})
+
+    assert "cannot be read: [Errno 2]" in submission.failure
 
 
 def test_what_a_killed_grader_left_aside_is_removed(folder: Path) -> None:
