@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -151,15 +151,9 @@ def examine(
             progress.marked.add(progress.cell)
         task = replace(task, marked=frozenset(progress.marked), again=True)
     notes += _locked_cells_that_failed(task, progress)
+    notes += _odd_credit(cells, progress)
     results = _results(reconciled, progress)
-    notebook = _autograded(reconciled, progress)
-    return Result(
-        trusted.name,
-        results,
-        notebook,
-        tuple(notes),
-        seconds=time.monotonic() - started,
-    )
+    return Result(trusted.name, results, _autograded(reconciled, progress), tuple(notes))
 
 
 def _apart(
@@ -180,6 +174,13 @@ def _locked_cells_that_failed(task: Examination, progress: _Progress) -> Iterato
         shown = progress.shown.get(index)
         if side is Side.BOTH and shown and shown.error:
             yield f"a locked cell of the source's failed, cell {index + 1}: {shown.error}"
+
+
+def _odd_credit(cells: Sequence[NotebookNode], progress: _Progress) -> Iterator[str]:
+    for index, cell in enumerate(cells):
+        shown = progress.shown.get(index)
+        if shown and shown.score and shown.score.note:
+            yield f"{cell.metadata.nbgrader['grade_id']}: {shown.score.note}"
 
 
 class _Watched:
@@ -332,7 +333,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _lost(cell: int, why: str) -> Shown:
-    return Shown(cell, [error_output(why)], score=Score(0.0, "failed"), error=why)
+    return Shown(cell, [error_output(why)], score=Score(0.0), error=why)
 
 
 def _results(reconciled: Reconciled, progress: _Progress) -> tuple[CellResult, ...]:
@@ -346,11 +347,10 @@ def _results(reconciled: Reconciled, progress: _Progress) -> tuple[CellResult, .
 def _cell_result(cell: NotebookNode, shown: Shown | None) -> CellResult:
     name, most = cell.metadata.nbgrader["grade_id"], float(cell.metadata.nbgrader["points"])
     if cell.cell_type != "code" or is_solution(cell):
-        return CellResult(name, None, most, "manual")
+        return CellResult(name, None, most)
     if shown is None or shown.score is None:
-        return CellResult(name, 0.0, most, "failed", error="not reached")
-    score = shown.score
-    return CellResult(name, score.points, most, score.status, shown.reason, shown.error)
+        return CellResult(name, 0.0, most, error="not reached")
+    return CellResult(name, shown.score.points, most, shown.reason, shown.error)
 
 
 def _autograded(reconciled: Reconciled, progress: _Progress) -> NotebookNode:

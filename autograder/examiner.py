@@ -119,7 +119,7 @@ class Examiner:
             _agreeing(outputs, points, is_number(outcome.value)),
             score=points,
             reason=reason,
-            error=error or points.note,
+            error=error,
         )
 
     def _trusted(self, index: int) -> str:

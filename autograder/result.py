@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from nbformat import NotebookNode
-
-Status = Literal["passed", "partial", "failed", "manual"]
 
 
 class CellResult(msgspec.Struct, frozen=True):
@@ -17,7 +13,6 @@ class CellResult(msgspec.Struct, frozen=True):
         grade_id: the cell's name in nbgrader.
         points: points given; None where a person has to mark it.
         max_points: the most that the cell can give.
-        status: the same in a word.
         reason: for the learner: constant text by the test's author, or "".
         error: for the instructor: what went wrong, in one line, or "".
     """
@@ -25,7 +20,6 @@ class CellResult(msgspec.Struct, frozen=True):
     grade_id: str
     points: float | None
     max_points: float
-    status: Status
     reason: str = ""
     error: str = ""
 
@@ -38,11 +32,9 @@ class Result(msgspec.Struct, frozen=True):
         cells: the grade cells, in the source's order.
         autograded: the notebook as graded.
         notes: what an instructor should know of this submission.
-        seconds: wall time that the examination took.
     """
 
     notebook: str
     cells: tuple[CellResult, ...]
     autograded: NotebookNode
     notes: tuple[str, ...] = ()
-    seconds: float = 0.0

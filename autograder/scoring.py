@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from autograder.result import Status
-
 
 @dataclass(frozen=True)
 class Score:
     """Points for one test cell, and a note for the instructor where something was odd."""
 
     points: float
-    status: Status
     note: str = ""
 
 
@@ -34,21 +31,15 @@ def score(max_points: float, *, failed: bool, value: object) -> Score:
         value: what its last line displayed, or None.
     """
     if failed:
-        return Score(0.0, "failed")
+        return Score(0.0)
     if not is_number(value):
-        return Score(max_points, "passed")
+        return Score(max_points)
     credit = _as_float(value)
     if math.isnan(credit):
-        return Score(0.0, _status(0.0, max_points), "partial credit of NaN counts as 0")
+        return Score(0.0, "partial credit of NaN counts as 0")
     points = min(max(credit, 0.0), max_points)
     note = "" if points == credit else f"partial credit of {credit:g} counts as {points:g}"
-    return Score(points, _status(points, max_points), note)
-
-
-def _status(points: float, max_points: float) -> Status:
-    if points == max_points:
-        return "passed"
-    return "partial" if points else "failed"
+    return Score(points, note)
 
 
 def is_number(value: object) -> bool:

@@ -150,6 +150,20 @@ def test_the_points_of_a_test_cell_are_what_nbgrader_reads(
     assert marked.gradebook_points == marked.points
 
 
+def test_partial_credit_out_of_bounds_is_noted_for_the_instructor(
+    bench: Bench, tmp_path: Path
+) -> None:
+    cells = [check("low", "-2"), check("high", "43", points=2), check("none", "float('nan')")]
+
+    marked = mark(bench, trusted_notebook(cells, tmp_path), notebook_of(cells))
+
+    assert marked.result.notes == (
+        "low: partial credit of -2 counts as 0",
+        "high: partial credit of 43 counts as 2",
+        "none: partial credit of NaN counts as 0",
+    )
+
+
 DIES: Final = """
 import os, signal
 from pathlib import Path

@@ -137,15 +137,9 @@ def test_a_question_worth_nothing_is_graded_all_the_same(
     answered_it = examined["reference"]["opinion-check"]
     did_not = examined["untouched"]["opinion-check"]
 
-    assert (answered_it.points, answered_it.status) == (0, "passed")
-    assert (did_not.points, did_not.status) == (0, "failed")
-
-
-def test_partial_credit_out_of_bounds_is_noted_for_the_instructor(
-    examined: Mapping[str, dict[str, CellResult]],
-) -> None:
-    assert "-2 counts as 0" in examined["far-off"]["guess-check"].error
-    assert "43 counts as 2" in examined["too-good"]["guess-check"].error
+    assert answered_it.points == did_not.points == 0
+    assert not answered_it.error
+    assert did_not.error
 
 
 def test_it_can_be_released_with_all_its_files(course: CourseDirectory) -> None:
