@@ -89,6 +89,15 @@ def prepare(path: Path, course: CourseDirectory) -> TrustedNotebook:
         raise BadSource(f"{path}: nbgrader would not release it: {_first_line(error)}") from error
 
 
+def header_and_footer(course: CourseDirectory) -> IncludeHeaderFooter:
+    """Return nbgrader's step with absolute paths: it takes them from the working directory."""
+    step = IncludeHeaderFooter(parent=course.parent)
+    root = Path(course.root)
+    step.header = step.header and str(root / step.header)
+    step.footer = step.footer and str(root / step.footer)
+    return step
+
+
 def _prepare(path: Path, course: CourseDirectory) -> TrustedNotebook:
     notebook = read_notebook(path)
     MetadataValidator().upgrade_notebook_metadata(notebook)
@@ -102,7 +111,7 @@ def _prepare(path: Path, course: CourseDirectory) -> TrustedNotebook:
 
     parent = course.parent
     # The header's and footer's ids may clash with the notebook's own, hence tidied once more.
-    notebook = tidy_notebook(run(_header_and_footer(course), notebook))
+    notebook = tidy_notebook(run(header_and_footer(course), notebook))
     for step in (InstantiateTests, LockCells):
         notebook = run(step(parent=parent), notebook)
     _validate(notebook)
@@ -122,15 +131,6 @@ def _prepare(path: Path, course: CourseDirectory) -> TrustedNotebook:
         {key: notebook.metadata[key] for key in kept if key in notebook.metadata}
     )
     return TrustedNotebook(path.stem, notebook, released, untouched)
-
-
-def _header_and_footer(course: CourseDirectory) -> IncludeHeaderFooter:
-    """Return nbgrader's step with absolute paths: it takes them from the working directory."""
-    step = IncludeHeaderFooter(parent=course.parent)
-    root = Path(course.root)
-    step.header = step.header and str(root / step.header)
-    step.footer = step.footer and str(root / step.footer)
-    return step
 
 
 def _validate(notebook: NotebookNode) -> None:

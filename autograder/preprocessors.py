@@ -8,6 +8,7 @@ settings of ``autograder grade`` too.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import nbformat
@@ -22,7 +23,7 @@ from autograder.exam import Exam
 from autograder.gradebook import Gradebook
 from autograder.limits import Limits
 from autograder.pool import lasting_worker
-from autograder.prepare import load_exam
+from autograder.prepare import header_and_footer, load_exam
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.walls import require_wall
 from autograder.submissions import read_submission
@@ -101,13 +102,12 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
         return nbformat.v4.reads(marked.content.decode()), resources
 
     def _present_exam(self, course: CourseDirectory, assignment: str) -> Exam:
-        """Return the exam, loaded anew when a file of the source has changed."""
-        files = sorted(path for path in source_folder(course, assignment).rglob("*"))
-        stats = (path.stat() for path in files)
-        state = tuple(
-            (str(path), stat.st_mtime_ns) for path, stat in zip(files, stats, strict=True)
-        )
-        key = (course.root, assignment, state, self.limits, self.trust_submissions)
+        """Return the exam, loaded anew when a file of the source or a setting has changed."""
+        around = header_and_footer(course)
+        files = [Path(file) for file in (around.header, around.footer) if file]
+        files += sorted(source_folder(course, assignment).rglob("*"))
+        state = tuple((path, path.stat().st_mtime_ns) for path in files)
+        key = (course.root, assignment, state, repr(self.config))
         if key not in _exams:
             exam = self.exam(course, assignment)
             with Gradebook(course, assignment) as gradebook:

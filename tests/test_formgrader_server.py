@@ -145,6 +145,17 @@ def test_the_page_is_told_why_a_submission_cannot_be_graded(server: Server) -> N
     assert answer["error"].startswith(f"{NOTEBOOK}.ipynb: ")
 
 
+def test_a_setting_counts_from_the_next_press_on(server: Server) -> None:
+    config = server.root / "nbgrader_config.py"
+    before = config.read_text()
+    config.write_text(f"{before}\nc.Examine.preload = ['no_such_package']\n")
+    answer = autograde(server, "ada")
+    config.write_text(before)
+
+    assert "no_such_package" in answer["log"] + answer["error"]
+    assert autograde(server, "ada")["success"]
+
+
 def test_a_death_of_the_grading_process_is_told_and_the_next_press_works(server: Server) -> None:
     with ThreadPoolExecutor() as pool:
         grading = pool.submit(autograde, server, "kim")
