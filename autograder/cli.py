@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,6 +15,7 @@ import typer
 # takes a second.
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
+    from rich.console import Console
     from rich.progress import Progress
 
     from autograder.cluster import Cluster
@@ -37,8 +39,8 @@ CourseOption = Annotated[
 def main() -> None:
     """Work on an nbgrader course. Run it in the course directory, or name that with --course.
 
-    Exit status: 0 if all is well, 1 if some submissions need a look, 2 if the command cannot work
-    as things are.
+    Exit status: 0 if all is done, notes or not; 1 if some could not be graded;
+    2 if it could not start or go on; 130 if you stopped it.
     """
 
 
@@ -47,7 +49,7 @@ def release(assignment: Assignment, course: CourseOption = Path()) -> None:
     """Try an assignment out, refuse what would be graded wrongly, and generate its release."""
     from autograder.publish import publish
 
-    with _errors_explained():
+    with _errors_explained("What it had released by then may be half a release: run it again."):
         released = publish(_open(course), assignment)
     for note in released.notes:
         typer.echo(f"note: {note}")
@@ -76,20 +78,26 @@ def grade(
         typer.Option("--trust-submissions", help="Run submissions without a sandbox."),
     ] = False,
     result: Annotated[
-        Path | None, typer.Option("--result", help="Write all results to this JSON file.")
+        Path | None,
+        typer.Option(
+            "--result",
+            help="Write all results to this JSON file.",
+            dir_okay=False,
+            writable=True,
+        ),
     ] = None,
 ) -> None:
     """Grade what the class handed in, as far as it has changed since it was graded."""
-    from rich.console import Console
-
     from autograder.batch import grade_class
     from autograder.scores import class_scores
-    from autograder.tables import print_scores, write_result
+    from autograder.tables import print_scores, with_failures, write_result
 
+    if result is not None and not _is_writable_folder(result.parent):
+        _stop(f"--result {result}: {result.parent} is no folder that you may write to. Make one.")
     if jobs and scheduler is not None:
         _stop("With --scheduler the workers there say how many run at a time: leave out --jobs.")
     with (
-        _errors_explained(),
+        _errors_explained("What had been graded is kept; run it again for the rest."),
         _progress() as progress,
         _cluster(scheduler, progress) if scheduler is not None else nullcontext() as cluster,
     ):
@@ -105,10 +113,11 @@ def grade(
             trust=trust_submissions,
             on_progress=lambda done, of: progress.update(task, completed=done, total=of),
         )
-    scores = class_scores(opened, assignment)
+    with _errors_explained("All is graded. See: autograder scores"):
+        scores = with_failures(class_scores(opened, assignment), graded)
     if trust_submissions:
         typer.echo("Submissions ran WITHOUT a sandbox, since you trust them.")
-    print_scores(scores, Console())
+    print_scores(scores, _console())
     if unchanged := sum(each.status == "unchanged" for each in graded):
         typer.echo(f"\nNot graded again, because unchanged: {unchanged}. (--force does it anyway.)")
     if result is not None:
@@ -120,13 +129,11 @@ def grade(
 @app.command()
 def scores(assignment: Assignment, course: CourseOption = Path()) -> None:
     """Print the class's points per question, and the submissions that need a look."""
-    from rich.console import Console
-
     from autograder.scores import class_scores
     from autograder.tables import print_scores
 
     with _errors_explained():
-        print_scores(class_scores(_open(course), assignment), Console())
+        print_scores(class_scores(_open(course), assignment), _console())
 
 
 @app.command()
@@ -141,7 +148,8 @@ def feedback(
     """Write each learner's feedback page. It shows nothing of the hidden tests."""
     from autograder.feedback import write_feedback
 
-    with _errors_explained(), _progress() as progress:
+    kept = "The pages written by then are there; run it again for the rest."
+    with _errors_explained(kept), _progress() as progress:
         task = progress.add_task(f"Writing feedback on {assignment}", total=None)
         without = write_feedback(
             _open(course),
@@ -174,17 +182,19 @@ def doctor(
     ] = None,
 ) -> None:
     """Check that this machine can grade, or that a hub keeps its secrets; say what to mend."""
-    from rich.console import Console
-
     from autograder.doctor import examine_installation
     from autograder.hub_doctor import examine_hub
 
     findings = examine_installation(course) if hub is None else examine_hub(hub)
-    console = Console()
+    console = _console()
     for finding in findings:
-        console.print(finding.text, markup=False)
+        console.print(finding.text)
     if not all(finding.fine for finding in findings):
         raise typer.Exit(USAGE_ERROR)
+
+
+def _is_writable_folder(path: Path) -> bool:
+    return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
 
 
 def _open(course: Path) -> CourseDirectory:
@@ -204,21 +214,32 @@ def _cluster(address: str, progress: Progress) -> Cluster:
     return Cluster(address, on_wait=progress.console.print)
 
 
+def _console(*, stderr: bool = False) -> Console:
+    """Return a console that prints [brackets] and :colons: as they are: names may hold them."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False)
+
+
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from autograder.tables import TimeLeftColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeLeftColumn(), console=Console(stderr=True)) as progress:
+    description = TextColumn("{task.description}", markup=False)
+    columns = (description, BarColumn(), MofNCompleteColumn(), TimeLeftColumn())
+    with Progress(*columns, console=_console(stderr=True)) as progress:
         yield progress
 
 
 @contextmanager
-def _errors_explained() -> Iterator[None]:
-    """Turn what can go wrong before any work is done into a message and an exit status."""
+def _errors_explained(if_stopped: str = "") -> Iterator[None]:
+    """Turn what keeps a command from starting or going on into a message and an exit status.
+
+    Args:
+        if_stopped: what Ctrl-C leaves, and what to do then.
+    """
     from autograder.batch import CannotGrade
     from autograder.coursedir import NoCourse
     from autograder.feedback import NothingGraded
@@ -247,7 +268,7 @@ def _errors_explained() -> Iterator[None]:
     ) as error:
         _stop(str(error))
     except KeyboardInterrupt:
-        typer.echo("Stopped. What had been graded is kept; run it again for the rest.", err=True)
+        typer.echo(f"Stopped. {if_stopped}".rstrip(), err=True)
         sys.exit(STOPPED)
 
 

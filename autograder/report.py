@@ -28,10 +28,8 @@ from autograder import stamp
 from autograder.coursedir import autograded_folder
 from autograder.pages import page
 from autograder.sandbox.policy import Wall
-from autograder.scores import ClassScores, LearnerScores, Question, class_scores
+from autograder.scores import LARGEST_TABLE, ClassScores, LearnerScores, Question, class_scores
 
-LARGEST_TABLE: Final = 300
-"""Rows of the list of submissions that need a look; the rest is counted."""
 SLIPS_PER_QUESTION: Final = 8
 LONGEST_SLIP: Final = 240
 _GREY: Final = "0.45"

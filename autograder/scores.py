@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 from nbgrader.api import Assignment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
 from nbgrader.coursedir import CourseDirectory
@@ -19,8 +21,11 @@ from autograder.coursedir import (
     submission_folder,
 )
 from autograder.gradebook import find_assignment, seconds_late
-from autograder.notebook_file import read_notebook
+from autograder.notebook_file import UnreadableNotebook, read_notebook
 from autograder.submissions import read_submission, why_ungradable
+
+LARGEST_TABLE: Final = 300
+"""Rows of a table for people; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,13 @@ def class_scores(course: CourseDirectory, assignment: str) -> ClassScores:
     """
     with Gradebook(course.db_url, course.course_id) as gradebook:
         entry = find_assignment(gradebook, assignment)
-        order = _notebook_order(course, assignment)
+        places = _places(course, assignment)
         by_cell = {
             cell.id: Question(notebook.name, cell.name, cell.max_score)
             for notebook in entry.notebooks
             for cell in sorted(
-                (*notebook.grade_cells, *notebook.task_cells), key=lambda c: order.index(c.name)
+                (*notebook.grade_cells, *notebook.task_cells),
+                key=lambda cell: places.get(cell.name, len(places)),
             )
         }
         notebooks = {
@@ -134,11 +140,17 @@ def _submissions(
     return found
 
 
-def _notebook_order(course: CourseDirectory, assignment: str) -> list[str]:
-    cells = (
-        cell for path in source_notebooks(course, assignment) for cell in read_notebook(path).cells
-    )
-    return [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
+def _places(course: CourseDirectory, assignment: str) -> dict[str, int]:
+    """Return each cell's place in the source, as far as the source has it and can be read.
+
+    The gradebook may hold others: cells renamed since, or of a header that nbgrader put on top.
+    """
+    names: list[str] = []
+    for path in source_notebooks(course, assignment):
+        with suppress(UnreadableNotebook):
+            cells = read_notebook(path).cells
+            names += [str(cell.metadata.get("nbgrader", {}).get("grade_id")) for cell in cells]
+    return {name: place for place, name in enumerate(dict.fromkeys(names))}
 
 
 def _graded(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from rich.console import Console, Group, RenderableType
@@ -14,10 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.batch import Graded
-from autograder.scores import ClassScores, LearnerScores, Question
+from autograder.scores import LARGEST_TABLE, ClassScores, LearnerScores, Question
 
-LARGEST_TABLE: Final = 300
-"""Rows of a table; the rest is counted."""
+
+def with_failures(scores: ClassScores, graded: Iterable[Graded]) -> ClassScores:
+    """Return the scores with a note for everybody whose grading failed in this run."""
+    failures = {each.learner: each.notes for each in graded if each.status == "failed"}
+    rows = (
+        replace(row, notes=tuple(dict.fromkeys((*failures.get(row.learner, ()), *row.notes))))
+        for row in scores.learners
+    )
+    return replace(scores, learners=tuple(rows))
 
 
 def print_scores(scores: ClassScores, console: Console) -> None:
@@ -25,14 +32,29 @@ def print_scores(scores: ClassScores, console: Console) -> None:
     console.print(Group(_points_table(scores), _legend(scores.questions), _notes(scores)))
 
 
+def _plain(text: str) -> Text:
+    """Return text that a learner may have chosen, so that no part of it is taken for a command.
+
+    Rich would read [brackets], a terminal control codes, and no file takes lone surrogates.
+    """
+    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+
+
+def _shortened(note: str) -> str:
+    """Return a note in one line: of a traceback, what failed and why."""
+    lines = note.splitlines() or [""]
+    return lines[0] if len(lines) == 1 else f"{lines[0]} … {lines[-1]}"
+
+
 def _points_table(scores: ClassScores) -> Table:
-    table = Table(title=f"Scores for {scores.assignment}", title_justify="left", box=None)
+    title = _plain(f"Scores for {scores.assignment}")
+    table = Table(title=title, title_justify="left", box=None)
     table.add_column("learner", no_wrap=True)
     for number, _ in enumerate(scores.questions, 1):
         table.add_column(f"{number}", justify="right")
     table.add_column("total", justify="right")
     for row in scores.learners[:LARGEST_TABLE]:
-        table.add_row(row.learner, *_cells(row, scores.questions))
+        table.add_row(_plain(row.learner), *_cells(row, scores.questions))
     _count_rest(table, scores.learners)
     return table
 
@@ -58,7 +80,7 @@ def _legend(questions: tuple[Question, ...]) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 1), title="\nQuestions")
     table.title_justify = "left"
     for number, question in enumerate(questions, 1):
-        table.add_row(f"{number}", question.grade_id, _points_text(question.points))
+        table.add_row(f"{number}", _plain(question.grade_id), _points_text(question.points))
     table.add_row("?", "waits for manual grading", "")
     return table
 
@@ -70,7 +92,7 @@ def _notes(scores: ClassScores) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 1), title="\nWorth a look")
     table.title_justify = "left"
     for row in noted[:LARGEST_TABLE]:
-        table.add_row(row.learner, "; ".join(row.notes))
+        table.add_row(_plain(row.learner), _plain("; ".join(map(_shortened, row.notes))))
     _count_rest(table, noted)
     return table
 
@@ -98,7 +120,6 @@ def write_result(scores: ClassScores, graded: Iterable[Graded], path: Path) -> N
         notes: what an instructor should know, why it failed among it.
     """
     status = {each.learner: each.status for each in graded}
-    reasons = {each.learner: each.notes for each in graded if each.status == "failed"}
     learners = []
     for row in scores.learners:
         points: dict[str, dict[str, float | None]] = {}
@@ -110,7 +131,7 @@ def write_result(scores: ClassScores, graded: Iterable[Graded], path: Path) -> N
                 "status": status.get(row.learner),
                 "total": row.total,
                 "points": points,
-                "notes": list(dict.fromkeys((*reasons.get(row.learner, ()), *row.notes))),
+                "notes": list(row.notes),
             }
         )
     content = {"assignment": scores.assignment, "learners": learners}

@@ -21,6 +21,7 @@ from autograder.gradebook import UnknownAssignment
 from autograder.gradebook_cells import MarksWouldBeLost
 from autograder.pool import DIED_TWICE, Pool
 from autograder.preprocessors import Examine
+from autograder.scores import class_scores
 from autograder.submissions import read_submission
 from autograder.worker import Job, make_job
 from tests import small_course
@@ -192,6 +193,20 @@ def test_a_question_that_was_marked_by_hand_is_not_dropped_from_the_gradebook(
     with pytest.raises(MarksWouldBeLost, match="'why'"):
         graded(marked_folder)
     assert gradebook_rows(marked_folder) == before
+
+
+def test_scores_are_told_though_the_source_has_been_renamed_or_broken_since(
+    marked_folder: Path,
+) -> None:
+    course = open_course(marked_folder)
+    edit_source(marked_folder, "double-test", grade_id="twice-test")
+    renamed = class_scores(course, ASSIGNMENT)
+    (marked_folder / "source" / ASSIGNMENT / FILE).write_text("{")
+    broken = class_scores(course, ASSIGNMENT)
+
+    assert [q.grade_id for q in renamed.questions] == ["greet-test", "why", "double-test"]
+    assert broken.learners == renamed.learners
+    assert [row.total for row in broken.learners] == [3, 1, None]
 
 
 def edit_source(course: Path, name: str, **settings: Any) -> None:
