@@ -58,6 +58,7 @@ class Examiner:
         self._learner = LearnerSide(
             link.admit,
             link.why_lost,
+            link.replays,
             task.plan,
             shell.user_ns,
             task.limits,

@@ -86,8 +86,9 @@ class LearnerSide:
     """Runs the learner's cells and functions.
 
     Args:
-        admit: gives the socket of a fresh learner's process, and why the last one died if the
-            worker knows.
+        admit: gives the socket of a fresh learner's process.
+        why_lost: says why the last one died, or "" if nobody knows.
+        replays: is told of each cell that runs again in a fresh process.
         plan: says which names are the learner's.
         namespace: the examiner's names, into which the learner's are bound.
         limits: how long things may take.
@@ -99,6 +100,7 @@ class LearnerSide:
         self,
         admit: Callable[[], socket.socket],
         why_lost: Callable[[], str],
+        replays: Callable[[], None],
         plan: Plan,
         namespace: dict[str, Any],
         limits: Limits,
@@ -113,6 +115,7 @@ class LearnerSide:
         """The last exception that a function of the learner's raised in a test."""
         self._admit = admit
         self._why_lost = why_lost
+        self._replays = replays
         self._plan = plan
         self._namespace = namespace
         self._shells_own = frozenset(namespace)
@@ -294,6 +297,7 @@ class LearnerSide:
                 for index, (cell, source) in enumerate(replay):
                     # A cell that now fails to come back is left out of the next attempt.
                     rest = replay[index + 1 :]
+                    self._replays()
                     self._run(cell, source, report=True)
                     self._worked.append((cell, source))
             except (TimedOut, ChannelClosed):

@@ -48,6 +48,10 @@ class Wanted(Struct, frozen=True, tag=True):
     """The examiner needs a fresh learner process; the answer is its socket."""
 
 
+class Replays(Struct, frozen=True, tag=True):
+    """The examiner runs a cell again in a fresh learner process."""
+
+
 class WhyLost(Struct, frozen=True, tag=True):
     """The examiner asks how the last learner process ended; the answer is text."""
 
@@ -62,7 +66,7 @@ class Finished(Struct, frozen=True, tag=True):
     """Every cell has been examined."""
 
 
-Report = Began | Shown | Wanted | WhyLost | Crashed | Finished
+Report = Began | Shown | Wanted | Replays | WhyLost | Crashed | Finished
 
 
 class ExaminerEnd:
@@ -81,6 +85,10 @@ class ExaminerEnd:
         self.report(Wanted())
         _, descriptors, _, _ = socket.recv_fds(self._connection, 1, 1)
         return socket.socket(fileno=descriptors[0])
+
+    def replays(self) -> None:
+        """Tell that a cell runs again, which takes its time."""
+        self.report(Replays())
 
     def why_lost(self) -> str:
         """Ask how the last learner process ended."""

@@ -18,6 +18,8 @@ import pytest
 from autograder.batch import Graded, grade_class
 from autograder.coursedir import open_course
 from autograder.examine import Bench
+from autograder.limits import Limits
+from tests.constructs import answered as answered_cells
 from tests.constructs import check, notebook_of, solution
 from tests.odd import FILE, ODD, Odd, answered, as_file
 from tests.room import LESSON, lesson, mark, open_bench, trusted_notebook
@@ -195,6 +197,27 @@ def test_an_examiner_that_is_killed_costs_its_cells_points_only_if_it_happens_ag
     assert marked.points == {"before": 1, "killed": given, "after": 1}
     assert marked.gradebook_points == marked.points
     assert marked.result.notes == ("cell 3 was examined again: the examiner was killed (SIGKILL)",)
+
+
+def test_slow_cells_that_run_again_after_a_crash_cost_no_points(
+    bench: Bench, tmp_path: Path
+) -> None:
+    limits = Limits(call_seconds=0.5, cell_seconds=1, submission_seconds=60)
+    cells = [
+        solution("square", "def square(x):\n    return x * x"),
+        check("crashes", "square(2)"),
+        check("after", "assert square(3) == 9"),
+    ]
+    submitted = answered_cells(
+        notebook_of(cells),
+        {"square": "import os\ndef square(x):\n    return os._exit(1) if x == 2 else x * x"},
+    )
+    for _ in range(9):  # together longer than a test cell may keep silent
+        submitted.cells.insert(0, nbformat.v4.new_code_cell("import time\ntime.sleep(0.8)"))
+
+    marked = mark(bench, trusted_notebook(cells, tmp_path), submitted, limits=limits)
+
+    assert marked.points == {"crashes": 0, "after": 1}, marked.errors
 
 
 def test_a_regression_cell_that_prints_nothing_can_be_passed(bench: Bench, tmp_path: Path) -> None:
