@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import nbformat
 from nbformat import NotebookNode
@@ -21,8 +21,6 @@ from autograder.cells import is_grade, is_solution
 from autograder.oddities import oddities
 from autograder.tidy import fresh_ids, new_cell, tidy_notebook
 from autograder.trusted import TrustedNotebook
-
-Origin = Literal["source", "learner"]
 
 LARGEST_OUTPUTS: Final = 4 * 1024**2
 """Characters of submitted outputs that are kept aside; what comes after is left out."""
@@ -46,14 +44,6 @@ class Reconciled:
     sources: tuple[str | None, ...]
     notes: tuple[str, ...]
     submitted_outputs: Mapping[str, list[NotebookNode]]
-
-    @property
-    def origin(self) -> tuple[Origin, ...]:
-        """Whose text each cell holds."""
-        return tuple(
-            "learner" if source is None or is_solution(cell) else "source"
-            for cell, source in zip(self.notebook.cells, self.sources, strict=True)
-        )
 
 
 def reconcile(trusted: TrustedNotebook, submitted: object) -> Reconciled:
