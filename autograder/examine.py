@@ -129,7 +129,9 @@ def examine(
     notes = list(reconciled.notes)
     beside, left_out = _apart(submitted_files, support_files)
     if left_out:
-        notes.append(f"left out, being in the way of the source's files: {', '.join(left_out)}")
+        notes.append(
+            f"left out, being in the way of the source's files: {', '.join(map(ascii, left_out))}"
+        )
     files = {**beside, **support_files}
     killed_before = False
     while True:

@@ -1,9 +1,9 @@
 """What the examiner and the learner process say to each other, and the frames that it travels in.
 
-The only module, with `values`, that both sides share. The examiner asks; the learner process
-answers each request once and echoes its id. All that comes from the learner process is untrusted:
-every field has a type and a cap, checked before memory is taken, and whatever breaks the rules (a
-frame that is too long, a second answer, an answer before the question) is `Malformed`.
+The examiner asks; the learner process answers each request once and echoes its id. All that comes
+from the learner process is untrusted: every field has a type and a cap, checked before memory is
+taken, and whatever breaks the rules (a frame that is too long, a second answer, an answer before
+the question) is `Malformed`.
 """
 
 from __future__ import annotations

@@ -301,8 +301,7 @@ def test_names_that_only_hidden_tests_use_cannot_be_spelled_out(
         import builtins, gc
         from autograder.learner.process import _LearnerProcess
         (here,) = (o for o in gc.get_objects() if type(o) is _LearnerProcess)
-        words = getattr(here, '_wanted', ())
-        word = next((w for w in words if w.startswith('p') and len(w) == 7), '')
+        word = next((w for w in here._wanted if w.startswith('p') and len(w) == 7), '')
         place = {place}
         if word[place:]:
             raise getattr(builtins, {exceptions}[{letters}.index(word[place])])
@@ -318,8 +317,8 @@ def test_names_that_only_hidden_tests_use_cannot_be_spelled_out(
 
     told = exceptions_told(mark(bench, trusted, submitted).page)
 
-    spelled = "".join(LETTERS[EXCEPTIONS.index(name)] for name in told if name in EXCEPTIONS[:26])
-    assert NAME not in spelled
+    # Not one letter, nor the error that would show that this attack looks in the wrong place.
+    assert told == []
 
 
 def test_a_test_that_brought_the_examiner_down_has_run_all_the_same(
@@ -413,4 +412,5 @@ def test_a_file_in_place_of_a_folder_of_the_source_costs_only_its_owner(bench: B
 
     marked = mark(bench, lesson(), answered(), {"data": b"mine"}, support)
 
-    assert marked.points.keys() == mark(bench, lesson(), answered()).points.keys()
+    assert marked.lost == set()
+    assert "left out, being in the way of the source's files: 'data'" in marked.result.notes
