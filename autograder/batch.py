@@ -95,7 +95,8 @@ def grade_class(
     Raises:
         CannotGrade: a learner or the assignment does not exist, another grader is at work, or
             the gradebook cannot be written.
-        CannotMark, BadSource, NoWalls, Exposed, UnknownAssignment, MarksWouldBeLost: see there.
+        CannotMark, BadSource, NoWalls, Exposed, NoGradebook, UnknownAssignment, MarksWouldBeLost:
+            see there.
     """
     if not source_folder(course, assignment).is_dir():
         raise CannotGrade(

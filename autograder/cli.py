@@ -240,10 +240,12 @@ def _errors_explained(if_stopped: str = "") -> Iterator[None]:
     Args:
         if_stopped: what Ctrl-C leaves, and what to do then.
     """
+    from sqlalchemy.exc import DBAPIError
+
     from autograder.batch import CannotGrade
     from autograder.coursedir import NoCourse
     from autograder.feedback import NothingGraded
-    from autograder.gradebook import UnknownAssignment
+    from autograder.gradebook import NoGradebook, UnknownAssignment
     from autograder.gradebook_cells import MarksWouldBeLost
     from autograder.prepare import BadSource
     from autograder.publish import ReleaseFailed, ReleaseRefused
@@ -252,8 +254,6 @@ def _errors_explained(if_stopped: str = "") -> Iterator[None]:
 
     try:
         yield
-    except NothingGraded as assignment:
-        _stop(f"Nothing of {assignment} has been graded. Run: autograder grade {assignment}")
     except (
         BadSource,
         CannotGrade,
@@ -261,12 +261,16 @@ def _errors_explained(if_stopped: str = "") -> Iterator[None]:
         Exposed,
         MarksWouldBeLost,
         NoCourse,
+        NoGradebook,
+        NothingGraded,
         NoWalls,
         ReleaseFailed,
         ReleaseRefused,
         UnknownAssignment,
     ) as error:
         _stop(str(error))
+    except DBAPIError as error:
+        _stop(f"The gradebook failed: {error.orig}\nTo see what is wrong, run: autograder doctor")
     except KeyboardInterrupt:
         typer.echo(f"Stopped. {if_stopped}".rstrip(), err=True)
         sys.exit(STOPPED)

@@ -12,17 +12,28 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from nbgrader.api import Gradebook
 from nbgrader.coursedir import CourseDirectory
 from packaging.requirements import Requirement
+from sqlalchemy.exc import SQLAlchemyError
 
 from autograder.batch import private_folders
 from autograder.coursedir import NoCourse, open_course
+from autograder.gradebook import NoGradebook, open_gradebook
 from autograder.preprocessors import Examine
-from autograder.protocol import Channel, Reply, RunCell, Start, Stream, ask
+from autograder.protocol import (
+    Channel,
+    ChannelClosed,
+    Reply,
+    RunCell,
+    Start,
+    Stream,
+    TimedOut,
+    ask,
+)
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.room import Room, RoomFailed
 from autograder.sandbox.walls import Exposed, NoWalls, find_walls, refuse_if_exposed, require_wall
+from autograder.values import Malformed
 
 DISTRIBUTION: Final = "disaggregated-serving-course"
 INSTALL: Final = "pip install '.[instructor]'"
@@ -148,14 +159,12 @@ def _gradebook(course: CourseDirectory) -> Finding:
     if course.db_url.startswith("sqlite:///") and not file.exists():
         return Finding(True, f"no gradebook yet; {file} is made at the first release")
     try:
-        with Gradebook(course.db_url, course.course_id) as gradebook:
+        with open_gradebook(course) as gradebook:
             students = len(gradebook.students)
-    except Exception as error:  # whatever the database's driver raises
-        return Finding(
-            False,
-            f"the gradebook {course.db_url} does not open: {error}",
-            "Restore it from a copy, or run: nbgrader db upgrade",
-        )
+    except NoGradebook as reason:
+        return Finding(False, "the gradebook does not open", str(reason))
+    except SQLAlchemyError as error:
+        return Finding(False, "no gradebook", str(NoGradebook(course.db_url, error)))
     return Finding(True, f"gradebook with {students} students")
 
 
@@ -170,7 +179,10 @@ def _exposure(course: CourseDirectory, wall: Wall) -> Finding:
 def _learners_process(settings: Examine, wall: Wall) -> Finding:
     """Run a cell as a submission's would be run."""
     try:
-        with Room(tuple(settings.preload), wall) as room, room.admit({}) as process:
+        with (
+            Room(tuple(settings.preload), wall, address_space=settings.memory_bytes) as room,
+            room.admit({}) as process,
+        ):
             channel: Channel[Reply] = Channel(process.socket, Reply)
             channel.send(Start(seed=0, wanted=()))
             done = ask(channel, RunCell(1, PROBE, report=False), PROBE_SECONDS)
@@ -181,8 +193,19 @@ def _learners_process(settings: Examine, wall: Wall) -> Finding:
             f"no learner's process can be started: {reason}",
             "See Examine.preload in nbgrader_config.py.",
         )
-    if done.outputs == [Stream("stdout", "42\n")] and overrun is None:
+    except (ChannelClosed, Malformed, TimedOut) as reason:
+        return Finding(
+            False,
+            f"a cell in the sandbox has no answer: {type(reason).__name__}: {reason}",
+            f"See Examine.memory_bytes ({settings.memory_bytes:,}) in nbgrader_config.py, and "
+            "whether the machine is short of memory.",
+        )
+    if overrun:
+        return Finding(
+            False,
+            f"a cell in the sandbox that prints a number uses {overrun}",
+            "Raise Examine.memory_bytes in nbgrader_config.py.",
+        )
+    if done.outputs == [Stream("stdout", "42\n")]:
         return Finding(True, "a cell runs in the sandbox")
-    return Finding(
-        False, f"a cell in the sandbox gives {done.outputs} {overrun or ''}", "Please report this."
-    )
+    return Finding(False, f"a cell in the sandbox gives {done.outputs}", "Please report this.")

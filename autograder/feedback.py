@@ -27,6 +27,7 @@ from nbgrader.utils import is_grade, is_locked, is_solution, is_task, temp_attrs
 from traitlets import List, default
 
 from autograder import safe_html, stamp
+from autograder.gradebook import open_gradebook
 from autograder.messages import assert_messages
 from autograder.pages import page
 
@@ -286,7 +287,7 @@ def _shown(cells: Sequence[NotebookNode]) -> Iterator[_ShownCell]:
 
 
 class NothingGraded(Exception):
-    """There is no autograded notebook to write feedback on."""
+    """There is no autograded notebook to write feedback on; the message says whose."""
 
 
 @dataclass(frozen=True)
@@ -334,10 +335,16 @@ class _ClassFeedback(GenerateFeedback):  # type: ignore[misc]
         if self._learners is None:
             return dict(sorted(self.assignments.items()))
         assignment = self.coursedir.assignment_id
-        folders = {self._format_source(assignment, learner) for learner in self._learners}
-        return {
-            folder: self.assignments[folder] for folder in sorted(folders & {*self.assignments})
-        }
+        folders = {self._format_source(assignment, who): who for who in self._learners}
+        if missing := sorted(
+            who for folder, who in folders.items() if folder not in self.assignments
+        ):
+            raise NothingGraded(
+                f"No notebook for {assignment!r} by {', '.join(missing)} has been graded. "
+                f"Is it spelled as in {self.coursedir.autograded_directory}/? If so, run: "
+                f"autograder grade {assignment}"
+            )
+        return {folder: self.assignments[folder] for folder in sorted(folders)}
 
     def convert_single_notebook(self, notebook_filename: str) -> None:
         try:
@@ -368,13 +375,17 @@ def write_feedback(
         Those who got none, and why. A learner's trouble does not stop the others.
 
     Raises:
-        NothingGraded: no notebook of these learners was graded.
+        NoGradebook: the gradebook cannot be opened.
+        NothingGraded: no notebook was graded, or none of one of these learners.
     """
+    open_gradebook(course).close()
     with temp_attrs(course, assignment_id=assignment, student_id="*", notebook_id="*"):
         converter = _ClassFeedback(course, learners, on_progress)
         converter.force = force
         try:
             converter.start()
         except NbGraderException as error:
-            raise NothingGraded(assignment) from error
+            raise NothingGraded(
+                f"Nothing of {assignment!r} has been graded. Run: autograder grade {assignment}"
+            ) from error
     return tuple(converter.failures)

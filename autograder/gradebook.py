@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, Self
 
 from nbgrader.api import (
@@ -26,8 +27,14 @@ from nbgrader.api import (
 from nbgrader.api import Gradebook as NbgraderGradebook
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
-from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy import URL, bindparam, insert, make_url, select, update
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    OperationalError,
+)
 
 from autograder.gradebook_cells import match_cells
 from autograder.trusted import TrustedNotebook
@@ -41,6 +48,66 @@ PATIENCE_SECONDS: Final = 60.0
 
 class UnknownAssignment(Exception):
     """The gradebook does not know the assignment as the source has it; the message says more."""
+
+
+class NoGradebook(Exception):
+    """The gradebook cannot be opened; the message says which, why and what to do.
+
+    Args:
+        address: its URL; a password in it is not shown.
+        error: what was raised.
+    """
+
+    def __init__(self, address: str, error: Exception) -> None:
+        setting = "c.CourseDirectory.db_url in nbgrader_config.py"
+        try:
+            url = make_url(address)
+        except (ArgumentError, ValueError):
+            url = None
+        # What is taken for the host may be the rest of a password.
+        if url is None or "@" in (url.host or ""):
+            super().__init__(
+                f"{setting} is no database's URL. It should look like "
+                "sqlite:////srv/course/gradebook.db or "
+                "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, an @ in the password as %40."
+            )
+            return
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        why = " ".join(str(cause).split()).rstrip(".")
+        if isinstance(error, (ImportError, NoSuchModuleError)):
+            advice = (
+                "Install its driver (for postgresql+psycopg: pip install '.[postgresql]'), or mend"
+            )
+        elif url.get_backend_name() != "sqlite":
+            advice = "Start its server, let it know this user and database, or mend"
+        elif url.database and not Path(url.database).parent.is_dir():
+            advice = "Make the folder, or mend"
+        else:
+            advice = (
+                "See whether you may write there, restore the file from a copy, run "
+                "nbgrader db upgrade if it is an older nbgrader's, or mend"
+            )
+        super().__init__(
+            f"The gradebook {address_shown(url)} cannot be used: {why}.\n{advice} {setting}."
+        )
+
+
+def address_shown(url: URL) -> str:
+    """Return a database's URL without its password, wherever that stands."""
+    hidden = {name: "***" for name in url.query if "pass" in name.casefold()}
+    return url.update_query_dict(hidden).render_as_string(hide_password=True)
+
+
+def open_gradebook(course: CourseDirectory) -> NbgraderGradebook:
+    """Open nbgrader's gradebook of a course; a database without one is given an empty one.
+
+    Raises:
+        NoGradebook: that cannot be done.
+    """
+    try:
+        return NbgraderGradebook(course.db_url, course.course_id)
+    except Exception as error:  # whatever SQLAlchemy and the database's driver raise
+        raise NoGradebook(course.db_url, error) from None
 
 
 def find_assignment(gradebook: NbgraderGradebook, assignment: str) -> Assignment:
@@ -119,13 +186,14 @@ class Gradebook:
         create_students: whether to add learners who are not on the list, as nbgrader does.
 
     Raises:
+        NoGradebook: see `open_gradebook`.
         UnknownAssignment: the assignment was never released.
     """
 
     def __init__(
         self, course: CourseDirectory, assignment: str, create_students: bool = True
     ) -> None:
-        self._gradebook = NbgraderGradebook(course.db_url, course.course_id)
+        self._gradebook = open_gradebook(course)
         self._db = self._gradebook.db
         self._create_students = create_students
         entry = find_assignment(self._gradebook, assignment)

@@ -25,6 +25,7 @@ from nbgrader.utils import determine_grade, is_grade, is_solution
 
 from autograder.coursedir import source_folder, source_notebooks
 from autograder.exam import Exam
+from autograder.gradebook import open_gradebook
 from autograder.lint import Finding, lint
 from autograder.pool import Pool
 from autograder.prepare import BadSource
@@ -44,7 +45,7 @@ class ReleaseRefused(Exception):
 
 
 class ReleaseFailed(Exception):
-    """nbgrader could not generate the release; the message is what it said."""
+    """A notebook could not be run, or nbgrader generate no release; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,11 @@ def publish(course: CourseDirectory, assignment: str) -> Released:
     Raises:
         BadSource: the assignment has no notebook, or one that nbgrader would not release.
         ReleaseRefused: it would not be graded as its author means.
-        ReleaseFailed: nbgrader could not generate the release.
+        ReleaseFailed: a notebook could not be run, or nbgrader could not generate the release.
+        NoGradebook: the gradebook cannot be opened.
         NoWalls: nothing on this machine keeps code in, so there is no examination room.
     """
+    open_gradebook(course).close()
     findings = rehearse(course, assignment)
     if any(finding.refuses for finding in findings):
         raise ReleaseRefused(findings)
@@ -89,6 +92,7 @@ def rehearse(course: CourseDirectory, assignment: str) -> list[Finding]:
 
     Raises:
         BadSource, NoWalls: as in `publish`.
+        ReleaseFailed: a notebook could not be run.
     """
     if not source_notebooks(course, assignment):
         folder = source_folder(course, assignment)
@@ -174,7 +178,7 @@ def _graded_in_room(hand_ins: Sequence[_HandIn], exam: Exam) -> list[_Grades]:
 def _graded_by_nbgrader(
     hand_ins: Sequence[_HandIn], exam: Exam, course: CourseDirectory
 ) -> list[_Grades]:
-    def execute(notebook: NotebookNode) -> NotebookNode:
+    def execute(name: str, notebook: NotebookNode) -> NotebookNode:
         with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
             for name, content in exam.support_files.items():
                 target = Path(folder) / name
@@ -183,11 +187,21 @@ def _graded_by_nbgrader(
             step = Execute(parent=course.parent)
             # Kernels would warn the instructor's terminal that others could listen to them.
             step.extra_arguments = [*step.extra_arguments, "--log-level=ERROR"]
-            return step.preprocess(notebook, {"metadata": {"path": folder}})[0]
+            try:
+                return step.preprocess(notebook, {"metadata": {"path": folder}})[0]
+            except Exception as error:
+                kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
+                raise ReleaseFailed(
+                    f"{name}.ipynb could not be run with its kernel {kernel!r}: "
+                    f"{type(error).__name__}: {error}\n"
+                    "Open it in JupyterLab, choose a kernel that is installed here, see that it "
+                    "runs from top to bottom, and save it."
+                ) from error
 
+    names = [name for hand_in in hand_ins for name in hand_in]
     notebooks = [nbformat.from_dict(nb) for hand_in in hand_ins for nb in hand_in.values()]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        executed = pool.map(execute, notebooks)
+        executed = pool.map(execute, names, notebooks)
         return [_grades({name: next(executed) for name in hand_in}) for hand_in in hand_ins]
 
 

@@ -70,7 +70,7 @@ def write_report(course: CourseDirectory, assignment: str) -> Path:
     """Write the report of an assignment and return its path, report/ASSIGNMENT.html.
 
     Raises:
-        UnknownAssignment: the gradebook does not know the assignment.
+        NoGradebook, UnknownAssignment: see `class_scores`.
     """
     scores = class_scores(course, assignment)
     slips: dict[Question, Counter[str]] = {question: Counter() for question in scores.questions}

@@ -20,7 +20,7 @@ from autograder.coursedir import (
     source_notebooks,
     submission_folder,
 )
-from autograder.gradebook import find_assignment, seconds_late
+from autograder.gradebook import find_assignment, open_gradebook, seconds_late
 from autograder.notebook_file import UnreadableNotebook, read_notebook
 from autograder.submissions import read_submission, why_ungradable
 
@@ -67,9 +67,10 @@ def class_scores(course: CourseDirectory, assignment: str) -> ClassScores:
     """Read the scores of everyone who is in the gradebook or handed something in.
 
     Raises:
-        UnknownAssignment: the gradebook does not know the assignment.
+        NoGradebook: the gradebook cannot be opened.
+        UnknownAssignment: it does not know the assignment.
     """
-    with Gradebook(course.db_url, course.course_id) as gradebook:
+    with open_gradebook(course) as gradebook:
         entry = find_assignment(gradebook, assignment)
         places = _places(course, assignment)
         by_cell = {

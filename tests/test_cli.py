@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from autograder.cli import NEEDS_A_LOOK, USAGE_ERROR
+from autograder.cli import NEEDS_A_LOOK, STOPPED, USAGE_ERROR
 from tests import small_course
 from tests.small_course import ASSIGNMENT, NOTEBOOK
 
@@ -76,6 +79,9 @@ def test_an_assignments_way_from_grades_to_feedback_and_report(
         (("scores", "sports"), "autograder release sports"),
         (("report", "sports"), "autograder release sports"),
         (("grade", ASSIGNMENT, "--course", "submitted"), "has no nbgrader_config.py"),
+        (("grade", ASSIGNMENT, "--result", "nowhere/result.json"), "nowhere is no folder"),
+        (("grade", ASSIGNMENT, "--result", "submitted"), "is a directory"),
+        (("feedback", ASSIGNMENT, "--learner", "nobody"), "by nobody"),
         (("grade",), "Missing argument"),
     ],
 )
@@ -87,6 +93,36 @@ def test_what_cannot_work_says_why_and_ends_with_status_2(
     assert ended.returncode == USAGE_ERROR
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["release", "grade", "scores", "feedback", "report"])
+def test_a_gradebook_out_of_reach_ends_every_command_with_status_2(
+    course: Path, tmp_path: Path, command: str
+) -> None:
+    away = shutil.copytree(course, tmp_path / "course")
+    with (away / "nbgrader_config.py").open("a") as config:
+        config.write("\nc.CourseDirectory.db_url = 'postgresql+psycopg://ada:hush@[::1]:1/db'\n")
+    ended = autograder(away, command, ASSIGNMENT)
+
+    assert ended.returncode == USAGE_ERROR
+    assert "postgresql+psycopg://ada:***@[::1]:1/db" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_run_that_is_stopped_says_what_it_leaves(course: Path) -> None:
+    program = subprocess.Popen(
+        [PROGRAM, "release", ASSIGNMENT], cwd=course, stderr=subprocess.PIPE, text=True
+    )
+    children = Path(f"/proc/{program.pid}/task/{program.pid}/children")
+    while not children.read_text():  # its workers
+        assert program.poll() is None
+        time.sleep(0.05)
+    program.send_signal(signal.SIGINT)
+    _, said = program.communicate()
+
+    assert program.returncode == STOPPED
+    assert "run it again" in said
+    assert "graded" not in said
 
 
 def test_help_answers_without_importing_what_is_slow() -> None:

@@ -62,6 +62,25 @@ def test_a_broken_gradebook_is_a_fault(course: Path) -> None:
     assert "from a copy" in about(faults(course), "does not open").mend
 
 
+def test_a_gradebook_whose_server_is_down_is_a_fault_and_its_password_not_told(
+    course: Path,
+) -> None:
+    (course / "nbgrader_config.py").write_text(
+        CONFIGURATION
+        + "c.CourseDirectory.db_url = 'postgresql+psycopg://ada:hush@127.0.0.1:1/course'\n"
+    )
+    findings = faults(course)
+    assert "Start its server" in about(findings, "does not open").mend
+    assert not any("hush" in finding.text for finding in findings)
+
+
+def test_too_little_memory_for_a_learners_process_is_a_fault(course: Path) -> None:
+    (course / "nbgrader_config.py").write_text(
+        CONFIGURATION + "c.Examine.memory_bytes = 100_000_000\n"
+    )
+    assert "Raise Examine.memory_bytes" in about(faults(course), "47 MiB of memory").mend
+
+
 def test_a_gradebook_where_submissions_read_is_a_fault(course: Path) -> None:
     exposed = readable_folders()[0] / "gradebook.db"
     (course / "nbgrader_config.py").write_text(

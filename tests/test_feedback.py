@@ -300,6 +300,21 @@ def test_without_a_graded_notebook_it_says_so(tmp_path: Path) -> None:
         write_feedback(open_course(tmp_path), ASSIGNMENT)
 
 
+def test_a_learner_without_a_graded_notebook_is_named_and_nobody_gets_feedback(
+    course: Path,
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    with pytest.raises(NothingGraded, match=f"'{ASSIGNMENT}' by rihgt has been graded"):
+        write_feedback(
+            open_course(course),
+            ASSIGNMENT,
+            ["right", "rihgt"],
+            on_progress=lambda *done_of: told.append(done_of),
+        )
+    assert told == []
+
+
 def test_a_notebook_that_stock_nbgrader_graded_gives_constant_messages_only(
     course: Path,
 ) -> None:

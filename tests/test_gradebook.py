@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autograder.coursedir import open_course
-from autograder.gradebook import Gradebook
+from autograder.gradebook import Gradebook, NoGradebook, open_gradebook
 from autograder.preprocessors import Examine
 from autograder.worker import MarkedNotebook
 from tests import small_course
@@ -116,6 +116,42 @@ def test_a_busy_database_is_waited_for(folder: Path, gradebook: Gradebook) -> No
 
     assert time.monotonic() - begun > busy_for - 1
     assert len(gradebook_rows(folder)["grade"]) == len(SCORES)
+
+
+PASSWORD = "hush%2Fhush"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (
+            f"postgresql+psycopg://ada:{PASSWORD}@127.0.0.1:1/course",
+            ("postgresql+psycopg://ada:***@127.0.0.1:1/course", "refused", "Start its server"),
+        ),
+        (
+            f"postgresql+psycopg://127.0.0.1:1/course?password={PASSWORD}",
+            ("Start its server",),
+        ),
+        (f"postgresql//ada:{PASSWORD}@db/course", ("no database's URL",)),
+        (f"postgresql+psycopg://ada:@@{PASSWORD}@db/course", ("@ in the password as %40",)),
+        ("postgresql+absent://db/course", ("postgresql.absent", "Install its driver")),
+        ("mysql+oursql://db/course", ("Install its driver",)),
+        ("sqlite:////nowhere/gradebook.db", ("Make the folder",)),
+        ("sqlite:////usr", ("sqlite:////usr", "unable to open", "from a copy")),
+    ],
+)
+def test_a_gradebook_that_does_not_open_is_named_without_its_password(
+    folder: Path, address: str, said: tuple[str, ...]
+) -> None:
+    course = open_course(folder)
+    course.db_url = address
+
+    with pytest.raises(NoGradebook) as refused:
+        open_gradebook(course)
+    text = str(refused.value)
+    assert all(words in text for words in said), text
+    assert "c.CourseDirectory.db_url in nbgrader_config.py" in text
+    assert "hush" not in text
 
 
 def test_two_writers_do_not_double_a_row(folder: Path, gradebook: Gradebook) -> None:

@@ -14,7 +14,7 @@ from nbgrader.coursedir import CourseDirectory
 from autograder.coursedir import open_course
 from autograder.lint import Finding
 from autograder.prepare import BadSource
-from autograder.publish import Released, ReleaseRefused, publish
+from autograder.publish import Released, ReleaseFailed, ReleaseRefused, publish
 from tests.constructs import check, locked, notebook_of, solution
 
 GOOD = (
@@ -51,10 +51,14 @@ BAD = (
 HALF = 5
 
 
-def add(folder: Path, assignment: str, cells: Sequence[NotebookNode]) -> None:
+def add(
+    folder: Path, assignment: str, cells: Sequence[NotebookNode], kernel: str = "python3"
+) -> None:
     source = folder / "source" / assignment
     source.mkdir(parents=True)
-    nbformat.write(notebook_of(cells), source / "exercises.ipynb")
+    notebook = notebook_of(cells)
+    notebook.metadata.kernelspec.name = kernel
+    nbformat.write(notebook, source / "exercises.ipynb")
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +174,13 @@ def test_a_refusal_says_notebook_cell_line_problem_and_mend(refusal: ReleaseRefu
         "what was passed is unchanged."
     )
     assert said in str(refusal)
+
+
+def test_a_notebook_whose_kernel_is_not_installed_is_named(course: CourseDirectory) -> None:
+    add(Path(course.root), "foreign", GOOD, kernel="julia-1.9")
+
+    with pytest.raises(ReleaseFailed, match=r"exercises\.ipynb .* kernel 'julia-1.9'"):
+        publish(course, "foreign")
 
 
 def test_an_assignment_without_a_notebook_is_refused(course: CourseDirectory) -> None:
