@@ -31,7 +31,7 @@ test: $(ENVIRONMENT) ## Check style, types and behaviour
 	@mypy --no-error-summary
 	@pytest --quiet -m "not root and not hub and not browser" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 	@pytest --quiet -m browser
-	@echo "Not run: make test-hub, which makes accounts on the machine and needs root"
+	@echo "Not run: make test-root and make test-hub, which need root (the second makes accounts)"
 
 .PHONY: test-root
 test-root: $(ENVIRONMENT) ## As root: check that an ordinary user's walls stand as well
