@@ -241,6 +241,7 @@ def _errors_explained(if_stopped: str = "") -> Iterator[None]:
         if_stopped: what Ctrl-C leaves, and what to do then.
     """
     from sqlalchemy.exc import DBAPIError
+    from traitlets import TraitError
 
     from autograder.batch import CannotGrade
     from autograder.coursedir import NoCourse
@@ -269,6 +270,8 @@ def _errors_explained(if_stopped: str = "") -> Iterator[None]:
         UnknownAssignment,
     ) as error:
         _stop(str(error))
+    except TraitError as error:
+        _stop(f"A setting is wrong: {error}\nMend it in nbgrader_config.py.")
     except DBAPIError as error:
         _stop(f"The gradebook failed: {error.orig}\nTo see what is wrong, run: autograder doctor")
     except KeyboardInterrupt:

@@ -14,24 +14,34 @@ CONFIG_FILE = "nbgrader_config.py"
 
 
 class NoCourse(Exception):
-    """The folder is no nbgrader course directory."""
+    """The folder is no nbgrader course directory whose settings can be read."""
 
 
 def open_course(root: Path) -> CourseDirectory:
     """Read the course's nbgrader_config.py, together with nbgrader's user and system files.
 
     Raises:
-        NoCourse: there is no nbgrader_config.py in the folder.
+        NoCourse: there is no nbgrader_config.py in the folder, or none that can be read.
     """
     if not (root / CONFIG_FILE).is_file():
         raise NoCourse(
             f"{root.resolve()} has no {CONFIG_FILE}. Name the course directory with --course."
         )
     app = NbGrader()
+    # Otherwise nbgrader logs the error and goes on, and a class is graded by other settings.
+    app.raise_config_file_errors = True
     folder = root.resolve()
     # nbgrader reads the working directory's configuration as well, which may be another course's.
     with chdir(folder):
-        app.initialize(argv=["--log-level=WARN"], root=str(folder))
+        try:
+            app.initialize(argv=["--log-level=WARN"], root=str(folder))
+        except SystemExit:  # of traitlets, which has logged why
+            raise NoCourse(f"The settings of {folder} are wrong. Mend its {CONFIG_FILE}.") from None
+        except Exception as error:  # whatever a configuration file does
+            raise NoCourse(
+                f"The settings of {folder} cannot be read: {type(error).__name__}: {error}\n"
+                f"Mend its {CONFIG_FILE}; nbgrader --debug tells which files it reads besides."
+            ) from error
     return app.coursedir
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from nbgrader.coursedir import CourseDirectory
 from packaging.requirements import Requirement
 from sqlalchemy.exc import SQLAlchemyError
+from traitlets import TraitError
 
 from autograder.batch import private_folders
 from autograder.coursedir import NoCourse, open_course
@@ -67,9 +68,11 @@ def examine_installation(root: Path) -> list[Finding]:
     findings = [_python(), *_packages(), _locale(), *_walls()]
     try:
         course = open_course(root)
+        settings = Examine(parent=course.parent)
     except NoCourse as reason:
         return [*findings, Finding(False, "no course", str(reason))]
-    settings = Examine(parent=course.parent)
+    except TraitError as error:
+        return [*findings, Finding(False, f"wrong: {error}", "Mend it in nbgrader_config.py.")]
     wall = find_walls().wall
     findings += [_times(settings), _writable(course), _gradebook(course)]
     if wall is not Wall.NONE:

@@ -109,6 +109,18 @@ def test_a_gradebook_out_of_reach_ends_every_command_with_status_2(
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("setting", ["CourseDirectory.course_id = 5", "Examine.call_seconds = '5'"])
+def test_a_wrong_setting_is_named(course: Path, tmp_path: Path, setting: str) -> None:
+    wrong = shutil.copytree(course, tmp_path / "course")
+    with (wrong / "nbgrader_config.py").open("a") as config:
+        config.write(f"\nc.{setting}\n")
+    ended = autograder(wrong, "grade", ASSIGNMENT)
+
+    assert ended.returncode == USAGE_ERROR
+    assert setting.split()[0].split(".")[1] in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_run_that_is_stopped_says_what_it_leaves(course: Path) -> None:
     program = subprocess.Popen(
         [PROGRAM, "release", ASSIGNMENT], cwd=course, stderr=subprocess.PIPE, text=True

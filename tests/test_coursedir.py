@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.coursedir import open_course
+from autograder.coursedir import NoCourse, open_course
 
 
 def make_course(folder: Path, identifier: str) -> Path:
@@ -42,3 +42,12 @@ def test_the_course_in_which_one_stands_has_no_say_in_another(
 
     assert opened.autograded_directory == "autograded"
     assert opened.course_id == "history-1"
+
+
+def test_settings_that_cannot_be_read_are_not_passed_over(tmp_path: Path) -> None:
+    course = make_course(tmp_path / "history", "history-1")
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write("c.Examine.call_seconds = (1\n")
+
+    with pytest.raises(NoCourse, match=r"was never closed \(nbgrader_config.py, line 3\)"):
+        open_course(course)

@@ -52,6 +52,11 @@ def test_time_limits_in_the_wrong_order_are_a_fault(course: Path) -> None:
     assert "nbgrader_config.py" in about(faults(course), "1000 s a call").mend
 
 
+def test_a_setting_of_the_wrong_kind_is_a_fault(course: Path) -> None:
+    (course / "nbgrader_config.py").write_text(CONFIGURATION + "c.Examine.call_seconds = '5'\n")
+    assert "nbgrader_config.py" in about(faults(course), "'call_seconds' trait").mend
+
+
 def test_a_package_that_cannot_be_preloaded_is_a_fault(course: Path) -> None:
     (course / "nbgrader_config.py").write_text(CONFIGURATION + "c.Examine.preload = ['absent']\n")
     assert "Examine.preload" in about(faults(course), "No module named 'absent'").mend
