@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import hashlib
 import logging
 import multiprocessing
+import pickle
 import sys
 import threading
 import time
@@ -28,6 +28,7 @@ from typing import Any, Final, Self
 from distributed import Client, Future, KilledWorker, Scheduler, get_worker, rpc
 from distributed.client import ClosedClientError
 
+from autograder.exam import code_digests
 from autograder.pool import Pool, lasting_worker, signals_put_off
 from autograder.sandbox.policy import Wall
 from autograder.sandbox.walls import Exposed, NoWalls, refuse_if_exposed, require_wall
@@ -45,10 +46,8 @@ the longer they are, the longer one worker is still busy when the others have en
 JOBS_AT_MOST: Final = 8
 """In a task."""
 
-PACKAGES: Final = ("autograder", "course")
-"""What of this project runs on workers."""
 LIBRARIES: Final = ("ipython", "matplotlib", "msgspec", "nbformat", "numpy")
-"""What else has a part in marks and graded notebooks."""
+"""What has a part in marks and graded notebooks beside an exam's own packages."""
 
 KILLED: Final = (
     "each of the cluster's workers that took this submission died; was memory short there?"
@@ -73,7 +72,6 @@ class Cluster:
         self._threads = 0
         self._waits = False
         self._look = 0.0
-        self._versions = _versions()
         # What it logs when the scheduler goes away, with tracebacks, we say in a sentence.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
@@ -132,10 +130,9 @@ class Cluster:
                 yield job, outcomes.get(job.learner)
 
     def _submit(self, task: tuple[Job, ...], done: SimpleQueue[Future[Any]]) -> Future[Any]:
+        needs = _needs(task[0].exam_digest, task[0].exam)
         with self._while_it_lasts():
-            future = self._client.submit(
-                _mark_there, task, self._versions, pure=False, retries=RETRIES
-            )
+            future = self._client.submit(_mark_there, task, *needs, pure=False, retries=RETRIES)
             future.add_done_callback(done.put)
         return future
 
@@ -223,27 +220,24 @@ class WorkerFailed(Exception):
     """A worker that works otherwise failed with a submission; the message says how."""
 
 
-def _mark_there(task: Collection[Job], versions: Mapping[str, str]) -> dict[str, Outcome]:
+@functools.lru_cache(maxsize=1)
+def _needs(digest: str, packed: bytes) -> tuple[Collection[str], Mapping[str, str]]:
+    """Return an exam's packages, and the versions that a worker has to have.
+
+    Args:
+        digest: the exam's, which differs when code has changed.
+        packed: the exam.
+    """
+    packages = pickle.loads(packed).packages  # noqa: S301 (made by this process)
+    return packages, _versions(packages)
+
+
+def _mark_there(
+    task: Collection[Job], packages: Collection[str], versions: Mapping[str, str]
+) -> dict[str, Outcome]:
     """Mark submissions in this thread's own process; runs on a worker of the cluster."""
-    here = get_worker().address
-    own = _versions()
-    if others := [name for name in own if own[name] != versions.get(name)]:
-        told = (f"{name} {own[name]} instead of {versions.get(name)}" for name in others)
-        raise CannotMark(
-            f"The worker at {here} has another version than the grader: {', '.join(told)}. "
-            "Install the same there."
-        )
-    # Without anybody's submission, so that none can be the cause.
-    probe = replace(next(iter(task)), notebooks={}, files={})
-    if not hasattr(_own, "pool"):
-        _own.pool, _own.fit_for = _make_pool(), set()
-    if probe.wall not in _own.fit_for:
-        if why := _why_unfit(probe.wall) or _mark_in(_own.pool, [probe])[probe.learner].failure:
-            _own.pool.close()
-            del _own.pool
-            raise CannotMark(f"The worker at {here} cannot mark: {why}")
-        _own.fit_for.add(probe.wall)
-    outcomes = _mark_in(_own.pool, task)
+    pool = _fit_pool(next(iter(task)), packages, versions)
+    outcomes = _mark_in(pool, task)
     if len(outcomes) == 1:
         (outcome,) = outcomes.values()
         if outcome.is_ours:
@@ -251,26 +245,45 @@ def _mark_there(task: Collection[Job], versions: Mapping[str, str]) -> dict[str,
     return outcomes
 
 
+def _fit_pool(job: Job, packages: Collection[str], versions: Mapping[str, str]) -> Pool:
+    """Return this thread's own process, which marks such a job as the grader's machine would.
+
+    Raises:
+        CannotMark: it cannot.
+    """
+    if _own.pool and job.exam_digest in _own.fit_for:
+        return _own.pool
+    here = get_worker().address
+    own = _versions(packages)
+    if others := [name for name in versions if own.get(name) != versions[name]]:
+        told = (f"{name} {own.get(name, 'missing')} instead of {versions[name]}" for name in others)
+        raise CannotMark(
+            f"The worker at {here} has another version than the grader: {', '.join(told)}. "
+            "Install the same there."
+        )
+    if any(_own.versions.get(name, now) != now for name, now in own.items()):
+        _own.close()  # it still has what was installed before
+    _own.versions |= own
+    pool = _own.pool = _own.pool or _make_pool()
+    # Without anybody's submission, so that none can be the cause.
+    probe = replace(job, notebooks={}, files={})
+    if why := _why_unfit(job.wall) or _mark_in(pool, [probe])[job.learner].failure:
+        _own.close()
+        raise CannotMark(f"The worker at {here} cannot mark: {why}")
+    _own.fit_for.add(job.exam_digest)
+    return pool
+
+
 def _mark_in(pool: Pool, task: Iterable[Job]) -> dict[str, Outcome]:
     return {job.learner: outcome for job, outcome in pool.outcomes(task)}
 
 
-def _versions() -> dict[str, str]:
-    """Return the versions of what has a part in marks, of this project's code as it lies there now.
-
-    Not as this process has it: the one that marks reads it anew.
-    """
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for file in sorted(file for name in PACKAGES for file in (root / name).rglob("*.py")):
-        digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
-    return {"project": digest.hexdigest()[:12], **_others_versions()}
-
-
-@functools.cache
-def _others_versions() -> dict[str, str]:
+def _versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of what has a part in marks, of packages' code as it lies there now."""
     python = "{}.{}".format(*sys.version_info)
-    return {"python": python} | {name: version(name) for name in LIBRARIES}
+    libraries = {name: version(name) for name in LIBRARIES}
+    code = {name: digest[:12] for name, digest in code_digests(packages).items()}
+    return {"python": python, **libraries, **code}
 
 
 async def _role(address: str) -> str:
@@ -293,8 +306,30 @@ def _why_unfit(wall: Wall) -> str:
     return ""
 
 
-_own: Final[Any] = threading.local()
-"""Of the thread: `pool`, and `fit_for`, the walls behind which it is known to work."""
+class _Own(threading.local):
+    """What a thread of a worker keeps.
+
+    Attributes:
+        pool: the process for marking, once there is one.
+        versions: of what it has loaded.
+        fit_for: the digests of the exams that it is known to be fit for.
+    """
+
+    def __init__(self) -> None:
+        self.pool: Pool | None = None
+        self.versions: dict[str, str] = {}
+        self.fit_for: set[str] = set()
+
+    def close(self) -> None:
+        """End the process, and forget what is known of it."""
+        if self.pool:
+            self.pool.close()
+        self.pool = None
+        self.versions.clear()
+        self.fit_for.clear()
+
+
+_own: Final = _Own()
 
 
 def _make_pool() -> Pool:

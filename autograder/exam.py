@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import msgspec
 
@@ -47,9 +48,14 @@ class Exam:
         for notebook in self.trusted:
             digest.update(notebook.digest.encode())
         digest.update(files_digest(self.support_files))
-        digest.update(msgspec.json.encode((self.limits, self.preload, self.wall)))
-        digest.update(_code_digest(("autograder", *self.preload)))
+        code = code_digests(self.packages)
+        digest.update(msgspec.json.encode((self.limits, self.preload, self.wall, code)))
         return digest.hexdigest()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The import packages whose code has a part in results."""
+        return ("autograder", *self.preload)
 
     @cached_property
     def packed(self) -> bytes:
@@ -74,11 +80,20 @@ def files_digest(files: Mapping[str, bytes]) -> bytes:
     return digest.digest()
 
 
-def _code_digest(packages: Iterable[str]) -> bytes:
+def code_digests(packages: Iterable[str]) -> dict[str, str]:
+    """Return a SHA-256, in hex, of each import package's code as it lies there now, if it does."""
+    return {
+        package: _code_digest(folders)
+        for package in packages
+        if (folders := package_folders([package]))
+    }
+
+
+def _code_digest(folders: Iterable[Path]) -> str:
     return files_digest(
         {
             str(path.relative_to(folder.parent)): path.read_bytes()
-            for folder in package_folders(packages)
+            for folder in folders
             for path in folder.rglob("*.py")
         }
-    )
+    ).hex()
