@@ -48,15 +48,16 @@ class DaskCluster:
         return str(json.loads(self._file.read_text())["address"])
 
     def add_worker(
-        self, code: Path | None = None, home: Path | None = None
+        self, threads: int = 1, code: Path | None = None, home: Path | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a worker of one thread, with its nanny.
+        """Start a worker with its nanny.
 
         Args:
+            threads: how many submissions it marks at a time.
             code: where it finds this project's packages instead.
             home: its account's home instead.
         """
-        options = ("--host=127.0.0.1", "--nthreads=1", "--no-dashboard")
+        options = ("--host=127.0.0.1", f"--nthreads={threads}", "--no-dashboard")
         return self._run(
             "worker", *options, f"--local-directory={self._folder}", code=code, home=home
         )

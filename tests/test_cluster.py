@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from distributed import Client
@@ -20,7 +21,7 @@ from autograder.sandbox.policy import readable_folders
 from autograder.worker import CannotMark
 from tests import small_course
 from tests.dask_cluster import DaskCluster, dask_cluster
-from tests.left_behind import autograded_files, gradebook_rows
+from tests.left_behind import Rows, autograded_files, gradebook_rows
 from tests.small_course import ASSIGNMENT
 from tests.stock import ROOT
 
@@ -31,13 +32,16 @@ CLASS = {
     "dan": {"greet": "import os\ndef greet(name):\n    os._exit(1)"},
 }
 LEARNERS = 12
+Left = tuple[Rows, dict[str, tuple[int, Any]]]
 SLOW = "import time\ndef double(number):\n    time.sleep(0.2)\n    return 2 * number"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
-    """A scheduler with two workers that no test harms."""
-    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=2) as running:
+    """A scheduler with a worker of two threads that no test harms."""
+    with dask_cluster(tmp_path_factory.mktemp("dask")) as running:
+        running.add_worker(threads=2)
+        running.wait_for_workers(1)
         yield running
 
 
@@ -55,6 +59,19 @@ def ungraded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def course(ungraded: Path, tmp_path: Path) -> Path:
     """A copy of it."""
     return shutil.copytree(ungraded, tmp_path / "course")
+
+
+@pytest.fixture(scope="module")
+def wanted(ungraded: Path, tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """What is left behind when it is graded on this machine."""
+    folder = shutil.copytree(ungraded, tmp_path_factory.mktemp("wanted") / "course")
+    graded = grade_class(open_course(folder), ASSIGNMENT)
+    assert all_right({each.learner: each for each in graded})
+    return left_in(folder)
+
+
+def left_in(course: Path) -> Left:
+    return gradebook_rows(course), autograded_files(course)
 
 
 def mark_there(
@@ -105,11 +122,13 @@ def test_a_class_gets_the_same_marks_and_notebooks_as_on_this_machine(
 
     assert local.returncode == remote.returncode == 1  # somebody needs a look
     assert remote.stdout == local.stdout
-    assert gradebook_rows(there) == gradebook_rows(here)
-    assert autograded_files(there) == autograded_files(here) != {}
+    assert left_in(there) == left_in(here)
+    assert autograded_files(there) != {}
 
 
-def test_a_worker_that_is_killed_half_way_costs_no_result(course: Path, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_half_way_costs_no_result(
+    course: Path, wanted: Left, tmp_path: Path
+) -> None:
     with dask_cluster(tmp_path / "dask", workers=1) as cluster:
         lost = cluster.add_worker()
         cluster.wait_for_workers(2)
@@ -118,10 +137,11 @@ def test_a_worker_that_is_killed_half_way_costs_no_result(course: Path, tmp_path
         )
 
     assert all_right(graded)
+    assert left_in(course) == wanted
 
 
 def test_a_scheduler_that_dies_is_told_and_what_was_graded_is_kept(
-    course: Path, tmp_path: Path
+    course: Path, wanted: Left, tmp_path: Path
 ) -> None:
     with dask_cluster(tmp_path / "dask", workers=1) as cluster:
         kill = at_half(lambda: os.killpg(cluster.scheduler.pid, signal.SIGKILL))
@@ -130,8 +150,7 @@ def test_a_scheduler_that_dies_is_told_and_what_was_graded_is_kept(
     rest = grade_class(open_course(course), ASSIGNMENT)
 
     assert {each.status for each in rest} == {"graded", "unchanged"}
-    assert len(rest) == LEARNERS
-    assert len(gradebook_rows(course)["submission"]) == LEARNERS
+    assert left_in(course) == wanted
 
 
 def test_grading_says_that_it_waits_for_the_first_worker_and_goes_on_when_it_joins(
@@ -151,7 +170,9 @@ def test_grading_says_that_it_waits_for_the_first_worker_and_goes_on_when_it_joi
     assert all_right(graded)
 
 
-def test_so_it_does_when_the_last_worker_leaves_half_way(course: Path, tmp_path: Path) -> None:
+def test_so_it_does_when_the_last_worker_leaves_half_way(
+    course: Path, wanted: Left, tmp_path: Path
+) -> None:
     said = []
     with dask_cluster(tmp_path / "dask") as cluster:
         lost = cluster.add_worker()
@@ -166,6 +187,7 @@ def test_so_it_does_when_the_last_worker_leaves_half_way(course: Path, tmp_path:
 
     assert len(said) == 1
     assert all_right(graded)
+    assert left_in(course) == wanted
 
 
 def other_code(place: Path) -> None:
@@ -192,6 +214,47 @@ def test_a_worker_with_other_code_is_refused(
             mark_there(cluster.address, course)
 
     assert not (course / "autograded").exists()
+
+
+@pytest.mark.parametrize("theirs", ["factors", "another"])
+def test_so_is_one_with_another_version_of_what_the_course_preloads_or_without_it(
+    theirs: str, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package, code in (("here/factors", "FACTOR = 2\n"), (f"there/{theirs}", "FACTOR = 3\n")):
+        (tmp_path / package).mkdir(parents=True)
+        (tmp_path / package / "__init__.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path / "here")
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write("\nc.Examine.preload = ['factors']\n")
+    with dask_cluster(tmp_path / "dask") as cluster:
+        cluster.add_worker(code=tmp_path / "there")
+        with pytest.raises(CannotMark, match=r"than the grader: .*factors \w+ instead of"):
+            mark_there(cluster.address, course)
+
+    assert not (course / "autograded").exists()
+
+
+def test_a_worker_takes_what_is_installed_anew_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, package = tmp_path / "course", tmp_path / "code/factors"
+    small_course.make_course(course)
+    answer = "from factors import FACTOR\ndef double(number):\n    return FACTOR * number"
+    small_course.hand_in(course, "ada", {"double": answer})
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write("\nc.Examine.preload = ['factors']\n")
+    package.mkdir(parents=True)
+    monkeypatch.syspath_prepend(package.parent)
+    points = []
+    with dask_cluster(tmp_path / "dask") as cluster:
+        cluster.add_worker(code=package.parent)
+        for factor in ("3", "1 + 1"):
+            (package / "__init__.py").write_text(f"FACTOR = {factor}\n")
+            mark_there(cluster.address, course)
+            grades = {name: score for *_, name, score, _, _, _ in gradebook_rows(course)["grade"]}
+            points.append(grades["double-test"])
+
+    assert points == [0, 2]
 
 
 def test_a_trusted_run_does_not_make_a_worker_fit_for_others(course: Path, tmp_path: Path) -> None:
