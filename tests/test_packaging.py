@@ -52,7 +52,7 @@ def test_the_conda_environment_asks_for_what_an_instructor_needs_with_the_same_b
 
 
 LOCKS = {
-    "requirements.lock": ("learner", "instructor", "test"),
+    "requirements.lock": ("learner", "instructor", "cluster", "postgresql", "test"),
     "hub/requirements.lock": ("learner", "instructor", "hub"),
 }
 
