@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -87,7 +88,9 @@ def test_two_graders_at_once_one_of_them_killed_lose_nothing(url: str, tmp_path:
     small_course.make_course(lite)
     learners = [f"learner{number}" for number in range(LEARNERS)]
     for number, learner in enumerate(learners):
-        small_course.hand_in(lite, learner, {"double": f"def double(n):\n    return n + {number}"})
+        # Slow, so that the first is done long before the last.
+        answer = f"import time\ndef double(n):\n    time.sleep(0.1)\n    return n + {number}"
+        small_course.hand_in(lite, learner, {"double": answer})
     one, two = (use(shutil.copytree(lite, tmp_path / name), url) for name in ("one", "two"))
     nbgrader(one, "generate_assignment", ASSIGNMENT, "--force")
 
@@ -97,7 +100,7 @@ def test_two_graders_at_once_one_of_them_killed_lose_nothing(url: str, tmp_path:
     while not list((one / "autograded").glob("*")):
         assert killed.poll() is None
     killed.kill()
-    killed.wait()
+    assert killed.wait() == -signal.SIGKILL
     assert lives.wait() == 0
     assert start_grading(one, learners[: 2 * LEARNERS // 3]).wait() == 0
 
