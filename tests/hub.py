@@ -109,8 +109,8 @@ def home(name: str) -> Path:
     return Path(pwd.getpwnam(name).pw_dir)
 
 
-def as_user(name: str, *command: str, cwd: Path) -> str:
-    """Run a command under an account and return what it printed on both streams."""
+def as_user(name: str, *command: str, cwd: Path, given: str = "") -> str:
+    """Run a command under an account, with something to read; return all that it printed."""
     account = pwd.getpwnam(name)
     done = subprocess.run(
         command,
@@ -123,6 +123,7 @@ def as_user(name: str, *command: str, cwd: Path) -> str:
             "PATH": f"{PREFIX}/bin:/usr/bin:/bin",
             "JUPYTER_CONFIG_PATH": f"{PREFIX}/hub/grader:{PREFIX}/hub/everyone",
         },
+        input=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -267,6 +268,16 @@ class Person:
             arg=before,
             timeout=SLOW_MS,
         )
+
+    def fetch_feedback(self) -> Locator:
+        """Look at the list anew, press Fetch Feedback, and return the link that appears."""
+        self.page.goto(f"{self.hub.url}/user/{self.name}/lab?reset")
+        self.wait_for_lab()
+        self.open_list()
+        self.row("submitted").locator("button", has_text="Fetch Feedback").click()
+        link = self.page.locator("#submitted_assignments_list a", has_text="view feedback").first
+        expect(link).to_be_visible(timeout=SLOW_MS)
+        return link
 
     # Formgrader
 
