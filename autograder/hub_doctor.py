@@ -30,6 +30,7 @@ from autograder.hub_plan import (
     ADMIN,
     INSTRUCTORS,
     LEARNERS,
+    SQLITE,
     CoursePlan,
     HubPlan,
     NoPlan,
@@ -46,7 +47,6 @@ NO_ANSWER: Final = 0
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 NO_ACCOUNT: Final = "Make it (hub/install does), or take the name out of the configuration."
 SEE_LOG: Final = "The hub's log says why; restart the hub after a change of its configuration."
-SQLITE: Final = "sqlite:///"
 POWERS: Final = frozenset(
     {
         "access:servers",
@@ -360,7 +360,7 @@ def _remembered(plan: HubPlan, stored: HubPlan) -> Iterator[Finding]:
                     "Restart it with hub/start, which also takes out whom the file names no more.",
                 )
     said = set(_powers(plan))
-    yield from (finding for finding in _powers(stored) if finding not in said)
+    yield from (fault for fault in _powers(stored) if not fault.fine and fault not in said)
 
 
 def _instructor(name: str, status: int | None) -> Finding:

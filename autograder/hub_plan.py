@@ -14,6 +14,8 @@ from traitlets.config.loader import Config, LazyConfigValue, PyFileConfigLoader
 # nbgrader's names for the hub's groups of a course.
 INSTRUCTORS: Final = "formgrade-"
 LEARNERS: Final = "nbgrader-"
+# How SQLAlchemy's address of a database in a file begins; the path follows.
+SQLITE: Final = "sqlite:///"
 ADMIN: Final = "admin"
 """JupyterHub's role that may do everything."""
 
@@ -106,10 +108,10 @@ def read_plan(file: Path) -> HubPlan:
         raise NoPlan(f"{file} has a group {INSTRUCTORS}COURSE and a service COURSE for no course.")
     allowed = _names(config, "allowed_users")
     admins = Role(ADMIN, frozenset(), frozenset(), _names(config, "admin_users") or frozenset())
-    database = hub.get("db_url", "sqlite:///jupyterhub.sqlite")
+    database = hub.get("db_url", f"{SQLITE}jupyterhub.sqlite")
     secrets = [hub.get("cookie_secret_file", "jupyterhub_cookie_secret")]
-    if database.startswith("sqlite:///"):
-        secrets.append(database.removeprefix("sqlite:///"))
+    if database.startswith(SQLITE):
+        secrets.append(database.removeprefix(SQLITE))
     return HubPlan(
         url=_local(hub.get("bind_url", "http://:8000")),
         database=database,

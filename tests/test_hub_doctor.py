@@ -193,6 +193,8 @@ def test_what_a_running_hub_still_goes_by_is_a_fault(plan: HubPlan) -> None:
         "the running hub has others in formgrade-maths than its configuration: otto",
         "learners are administrators of the hub: ada",
     ]
+    # As after a change that it has not read yet.
+    assert list(_remembered(replace(plan, roles=stored.roles), plan)) == []
 
 
 @contextmanager
