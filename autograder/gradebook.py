@@ -73,7 +73,7 @@ class NoGradebook(Exception):
             )
             return
         cause = error.orig if isinstance(error, DBAPIError) else error
-        why = " ".join(str(cause).split()).rstrip(".")
+        why = " ".join(str(cause).split())
         if isinstance(error, (ImportError, NoSuchModuleError)):
             advice = (
                 "Install its driver (for postgresql+psycopg: pip install '.[postgresql]'), or mend"
@@ -88,7 +88,7 @@ class NoGradebook(Exception):
                 "nbgrader db upgrade if it is an older nbgrader's, or mend"
             )
         super().__init__(
-            f"The gradebook {address_shown(url)} cannot be used: {why}.\n{advice} {setting}."
+            f"The gradebook {address_shown(url)} cannot be used: {why}\n{advice} {setting}."
         )
 
 
