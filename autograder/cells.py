@@ -24,5 +24,10 @@ def is_task(cell: NotebookNode) -> bool:
     return _has_role(cell, "task")
 
 
+def is_test(cell: NotebookNode) -> bool:
+    """Say whether the cell is code that gives points by itself."""
+    return cell.cell_type == "code" and is_grade(cell) and not is_solution(cell)
+
+
 def _has_role(cell: NotebookNode, role: str) -> bool:
     return bool(cell.metadata.get("nbgrader", {}).get(role, False))

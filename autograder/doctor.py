@@ -187,7 +187,7 @@ def _learners_process(settings: Examine, wall: Wall) -> Finding:
             room.admit({}) as process,
         ):
             channel: Channel[Reply] = Channel(process.socket, Reply)
-            channel.send(Start(seed=0, wanted=()))
+            channel.send(Start(seed=0))
             done = ask(channel, RunCell(1, PROBE, report=False), PROBE_SECONDS)
             overrun = process.overrun()
     except RoomFailed as reason:

@@ -26,7 +26,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder import stamp
-from autograder.cells import is_grade, is_solution, is_task
+from autograder.cells import is_grade, is_solution, is_task, is_test
 from autograder.examiner import Examination, Examiner
 from autograder.learner_side import error_output
 from autograder.limits import Limits
@@ -362,7 +362,7 @@ def _autograded(reconciled: Reconciled, progress: _Progress) -> NotebookNode:
         if cell.cell_type != "code":
             continue
         shown = progress.shown.get(index)
-        marked = is_grade(cell) and not is_solution(cell)
+        marked = is_test(cell)
         if shown is None:
             cell.outputs, cell.execution_count = [], None
             if marked:

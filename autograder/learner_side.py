@@ -292,7 +292,7 @@ class LearnerSide:
             self._random_state = None
             replay, self._worked = self._worked, []
             try:
-                start = Start(self._seed, ())
+                start = Start(self._seed)
                 self._channel.send(start, self._limits.call_seconds)
                 for index, (cell, source) in enumerate(replay):
                     # A cell that now fails to come back is left out of the next attempt.

@@ -49,11 +49,9 @@ class Start(_Tagged, frozen=True):
 
     Args:
         seed: for `random` and `numpy.random`; the examiner starts with the same.
-        wanted: names that trusted cells mention; only these are ever reported.
     """
 
     seed: int
-    wanted: Names
 
 
 class RunCell(_Tagged, frozen=True):
@@ -62,7 +60,8 @@ class RunCell(_Tagged, frozen=True):
     Args:
         report: whether names that changed are to be reported; where the examiner runs the same cell
             it has its own. What was not reported comes with the next report.
-        wanted: what is wanted from now on, if it is not what `Start` said.
+        wanted: names that trusted cells mention, if they are to be reported from now on; no others
+            ever are.
         random_state: as `random_state.capture` wrote it; None leaves the process's own.
     """
 

@@ -21,8 +21,9 @@ from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import Execute
-from nbgrader.utils import determine_grade, is_grade, is_solution
+from nbgrader.utils import determine_grade
 
+from autograder.cells import is_solution, is_test
 from autograder.coursedir import source_folder, source_notebooks
 from autograder.exam import Exam
 from autograder.gradebook import open_gradebook
@@ -30,7 +31,7 @@ from autograder.lint import Finding, lint
 from autograder.pool import Pool
 from autograder.prepare import BadSource
 from autograder.preprocessors import Examine
-from autograder.reader import leading_blank_lines
+from autograder.shell import leading_blank_lines
 from autograder.submissions import Submission
 from autograder.trusted import TrustedNotebook, grade_id
 from autograder.worker import Job, make_job
@@ -219,7 +220,7 @@ AT_ONCE: Final = 2
 
 def _test_cells(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
     for cell in notebook.cells:
-        if cell.cell_type == "code" and is_grade(cell) and not is_solution(cell):
+        if is_test(cell):
             yield str(grade_id(cell)), cell
 
 

@@ -18,6 +18,8 @@ from typing import Final
 import numpy as np
 from IPython.core.inputtransformer2 import TransformerManager
 
+from autograder.shell import leading_blank_lines
+
 
 @dataclass(frozen=True)
 class Remark:
@@ -44,12 +46,6 @@ def parse(source: str) -> ast.Module | None:
         return None
     ast.increment_lineno(tree, leading_blank_lines(source))
     return tree
-
-
-def leading_blank_lines(source: str) -> int:
-    """Return how many lines IPython takes off a cell before it counts."""
-    lines = source.splitlines()
-    return next((number for number, line in enumerate(lines) if line.strip()), 0)
 
 
 class _Kind(Enum):

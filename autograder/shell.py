@@ -398,6 +398,12 @@ def exception_text(error: BaseException) -> str:
         return "<text of the exception failed>"
 
 
+def leading_blank_lines(source: str) -> int:
+    """Return how many lines IPython takes off a cell before it counts."""
+    lines = source.splitlines()
+    return next((number for number, line in enumerate(lines) if line.strip()), 0)
+
+
 def plain_text(text: str) -> str:
     """The text without lone surrogates, which cannot be written to a file."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

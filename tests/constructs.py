@@ -13,8 +13,9 @@ from typing import Final
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.preprocessors import Execute
-from nbgrader.utils import determine_grade, is_grade, is_solution
+from nbgrader.utils import determine_grade
 
+from autograder.cells import is_test
 from autograder.examine import Bench
 from autograder.sandbox.room import Room
 from autograder.shell import make_shell
@@ -68,7 +69,7 @@ def stock_points(notebook: NotebookNode, folder: Path) -> dict[str, float]:
     return {
         cell.metadata.nbgrader["grade_id"]: determine_grade(cell)[0]
         for cell in executed.cells
-        if cell.cell_type == "code" and is_grade(cell) and not is_solution(cell)
+        if is_test(cell)
     }
 
 

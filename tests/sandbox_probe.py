@@ -68,7 +68,7 @@ class Probe:
     def __init__(self, process: LearnerProcess) -> None:
         self.process = process
         self._channel: Channel[Reply] = Channel(process.socket, Reply)
-        self._channel.send(Start(seed=0, wanted=()))
+        self._channel.send(Start(seed=0))
         self._cells = 0
 
     def run(self, source: str, seconds: float = SECONDS) -> Outcome:

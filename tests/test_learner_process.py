@@ -54,12 +54,12 @@ class Learner:
     def __init__(self, warm: WarmShell) -> None:
         self.socket = warm.learner()
         self._channel: Channel[Reply] = Channel(self.socket, Reply)
-        self._channel.send(Start(5, WANTED))
+        self._channel.send(Start(5))
         self._id = 0
 
     def run(self, source: str, report: bool = True) -> CellDone:
         self._id += 1
-        return ask(self._channel, RunCell(self._id, source, report), SECONDS)
+        return ask(self._channel, RunCell(self._id, source, report, wanted=WANTED), SECONDS)
 
     def request(self, name: str, *args: object, **others: Any) -> CallDone:
         self._id += 1

@@ -41,7 +41,7 @@ from autograder.values import Malformed, encode
 
 VALUE_ERROR = ExceptionClass((ClassName("__main__", "Mine"),), "ValueError")
 REQUESTS = [
-    Start(7, ("f", "x")),
+    Start(7),
     RunCell(1, "x = 'é'", True, b"state"),
     Call(2, "f", encode(((1,), {})), {"x": encode(2)}, ("y",), random_state=b"state"),
     Call(3, "f", (None, True, 1, 2.5, "text")),

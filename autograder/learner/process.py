@@ -36,7 +36,7 @@ from autograder.protocol import (
     Start,
     ValueBinding,
 )
-from autograder.shell import Shell, exception_text, plain_text
+from autograder.shell import Shell, exception_text, leading_blank_lines, plain_text
 from autograder.values import (
     Opaque,
     TooLarge,
@@ -80,7 +80,7 @@ class _LearnerProcess:
     def __init__(self, shell: Shell, start: Start) -> None:
         self._shell = shell
         self._names = shell.user_ns
-        self._wanted = start.wanted
+        self._wanted: tuple[str, ...] = ()
         # What trusted code has deleted or bound anew, should it put the learner's own back.
         self._taken_away: dict[str, object] = {}
         self._reported: dict[str, tuple[object, bytes]] = {}
@@ -101,7 +101,7 @@ class _LearnerProcess:
             self._wanted = request.wanted
         if request.random_state is not None:
             random_state.restore(request.random_state)
-        self._cells[self._shell.execution_count] = request.id, _empty_lines(request.source)
+        self._cells[self._shell.execution_count] = request.id, leading_blank_lines(request.source)
         outcome = self._shell.run(request.source)
         bindings, deleted = self._changes() if request.report else ({}, ())
         return CellDone(
@@ -216,12 +216,6 @@ def _result(
     except TooLarge as error:
         marker = Opaque(f"{type_name(value)} that is too large ({error})")
         return encode((marker, changed), references)
-
-
-def _empty_lines(source: str) -> int:
-    """How many lines at the top are empty."""
-    lines = source.splitlines()
-    return next((number for number, line in enumerate(lines) if line.strip()), 0)
 
 
 def _parameters(function: Any) -> tuple[Parameter, ...] | None:
