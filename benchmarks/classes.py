@@ -1,9 +1,10 @@
-"""The submissions that are measured, and the courses that they lie in."""
+"""The submissions that are measured, the courses that they lie in, and the command that grades."""
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,6 +16,9 @@ import nbformat
 
 from tests.sample_class import ASSIGNMENT, CLASS, IN_TIME, NOTEBOOK, Learner
 from tests.stock import make_course, release, released_notebook
+
+AUTOGRADER: Final = Path(sys.executable).with_name("autograder")
+"""The command that is measured."""
 
 PERFECT: Final = CLASS[:1]
 """The submission in which everything is right."""

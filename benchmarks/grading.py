@@ -29,6 +29,7 @@ from rich.table import Table
 from autograder.sandbox.environment import VARIABLES
 from benchmarks import otter
 from benchmarks.classes import (
+    AUTOGRADER,
     MIXED,
     PERFECT,
     SAMPLE,
@@ -66,8 +67,6 @@ MANY: Final = 13 * len(SAMPLE)
 Its start-up takes seconds, more or less, so that many submissions must share the uncertainty.
 """
 LARGE: Final = (250, 500, 1000)
-
-AUTOGRADER: Final = Path(sys.executable).with_name("autograder")
 
 
 class Bench:

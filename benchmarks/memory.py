@@ -60,6 +60,15 @@ def cpu_times(pid: int) -> tuple[float, float, float, float]:
     return user, system, childrens_user, childrens_system
 
 
+def resident_megabytes(pid: int) -> float:
+    """Return a process's resident memory, MB; 0 once it has ended.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    return _megabytes(_status(pid).get("VmRSS", "0"))
+
+
 def _is_running(pid: int) -> bool:
     with suppress(OSError):
         return _status(pid)["State"][0] != "Z"
@@ -77,7 +86,7 @@ def _look(root: int) -> list[tuple[str, float]]:
             kind = WRITER if pid == root else _kind((PROC / f"{pid}/cmdline").read_bytes(), parent)
             if kind:
                 kinds[pid] = kind
-                seen.append((kind, int(status["VmHWM"].split()[0]) * 1024 / 1e6))
+                seen.append((kind, _megabytes(status["VmHWM"])))
     return seen
 
 
@@ -88,6 +97,10 @@ def _kind(command: bytes, parent: str) -> str:
     if b"spawn_main" in command:
         return {WRITER: WORKER, WORKER: EXAMINER}.get(parent, "")
     return ""
+
+
+def _megabytes(shown: str) -> float:
+    return int(shown.split()[0]) * 1024 / 1e6
 
 
 def _status(pid: int) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """Measure where the CPU time of ``autograder grade`` goes, process by process.
 
-Run as ``python -m benchmarks.profile``. The class is graded by the command that instructors use,
-with one worker. The difference between two moments is divided by the submissions graded between
-them, so that no start-up is in it. System time is mostly forking and the memory pages that a fork
-copies when they are touched.
+Run as ``python -m benchmarks.profile``; exits with 1 when writing costs more than the examination
+itself, even if all that the worker does is taken for writing. The class is graded by the command
+that instructors use, with one worker. The difference between two moments is divided by the
+submissions graded between them, so that no start-up is in it. System time is mostly forking and the
+memory pages that a fork copies when they are touched.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from typing import Final, Self
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.classes import MIXED, hand_in, make_released_course, repeat
+from benchmarks.classes import AUTOGRADER, MIXED, hand_in, make_released_course, repeat
 from benchmarks.memory import LOOK_SECONDS, PROC, cpu_times
+from benchmarks.verdict import Verdict, at_most, exit_status, verdict_table
 from tests.sample_class import ASSIGNMENT
 
-AUTOGRADER: Final = Path(sys.executable).with_name("autograder")
 WARM_UP: Final = 10
 
 WRITER: Final = "grader: reads submissions, writes gradebook and folders"
@@ -102,10 +103,8 @@ def profile(course: Path) -> tuple[Look, Look]:
     return looks[0], looks[-1]
 
 
-def table(first: Look, last: Look) -> Table:
-    """Return what a submission costs, by kind of process."""
-    count = last.done - first.done
-    spent = {kind: last.spent[kind] - first.spent[kind] for kind in last.spent}
+def table(count: int, spent: Mapping[str, Spent]) -> Table:
+    """Return what each of so many submissions cost, by kind of process."""
     whole = sum(each.total for each in spent.values())
     shown = Table(f"CPU time of each of {count} submissions, ms", box=None)
     for column in ("user", "system", "together", "share"):
@@ -117,8 +116,15 @@ def table(first: Look, last: Look) -> Table:
     return shown
 
 
-def main() -> None:
-    """Measure and print what was found."""
+def writing(spent: Mapping[str, Spent]) -> Verdict:
+    """Compare writing with examining. The worker's share of it is at most all that it spends."""
+    written = spent[WRITER].total + spent[WORKER].total
+    examined = spent[EXAMINER].total + spent[LEARNER].total
+    return at_most("grader and worker / examiners and learners", written / examined, 1, "times", 2)
+
+
+def main() -> int:
+    """Measure, print what was found and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile")
     parser.add_argument("--learners", type=int, default=300, help="how many have handed in")
     arguments = parser.parse_args()
@@ -127,8 +133,13 @@ def main() -> None:
         make_released_course(released)
         hand_in(released, course, repeat(MIXED, arguments.learners))
         first, last = profile(course)
-    Console().print(table(first, last))
+    spent = {kind: last.spent[kind] - first.spent[kind] for kind in last.spent}
+    found = [writing(spent)]
+    console = Console()
+    console.print(table(last.done - first.done, spent))
+    console.print(verdict_table(found))
+    return exit_status(found)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

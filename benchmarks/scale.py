@@ -13,6 +13,7 @@ import os
 import pty
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -27,18 +28,26 @@ from typing import Final
 
 from rich.console import Console
 
-from benchmarks.classes import MIXED, hand_in, make_released_course, repeat, require_points
+from benchmarks.classes import (
+    AUTOGRADER,
+    MIXED,
+    hand_in,
+    make_released_course,
+    repeat,
+    require_points,
+)
 from benchmarks.cost import Cost, run
-from benchmarks.memory import WRITER, Peaks, cpu_times
+from benchmarks.memory import WRITER, Peaks, cpu_times, resident_megabytes
 from benchmarks.verdict import Verdict, at_least, at_most, exit_status, verdict_table
 from tests.sample_class import ASSIGNMENT, Learner
 
 PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "xterm"}
-AUTOGRADER: Final = Path(sys.executable).with_name("autograder")
 KILL_AT: Final = 0.4
 WITHIN_MINUTES: Final = 15.0
 WRITER_MB: Final = 500.0
 WRITER_MS: Final = 15.0
+MEMORY_GROWTH: Final = 1.2
+"""What counts as flat for the writer, from soon after its start to its end."""
 REPORT_MB: Final = 5.0
 SLOWER: Final = 1.2
 """How much slower the last submissions may be than the first; measurements differ somewhat."""
@@ -54,12 +63,14 @@ class Look:
     Args:
         at: seconds since the start.
         cpu: seconds of CPU time that the writer, the grader without its workers, took until then.
+        megabytes: the writer's resident memory.
         done: submissions.
         left: seconds, as shown.
     """
 
     at: float
     cpu: float
+    megabytes: float
     done: int
     left: float
 
@@ -91,7 +102,8 @@ def grade(course: Path, is_enough: Callable[[int], bool] = lambda done: False) -
             for done, _, hours, minutes, seconds in SHOWN.findall(text):
                 left = 3600 * int(hours) + 60 * int(minutes) + int(seconds)
                 at, cpu = time.perf_counter() - started, sum(cpu_times(process.pid)[:2])
-                result.looks.append(Look(at, cpu, int(done), left))
+                megabytes = resident_megabytes(process.pid)
+                result.looks.append(Look(at, cpu, megabytes, int(done), left))
                 if is_enough(int(done)):
                     process.kill()
     watcher.join()
@@ -113,6 +125,16 @@ def pace(looks: Sequence[Look]) -> Cost:
     """Return what a submission took in the second half of a run: by the clock, of the writer."""
     first, last = looks[len(looks) // 2], looks[-1]
     return Cost(last.at - first.at, last.cpu - first.cpu) / (last.done - first.done)
+
+
+def memory_growth(looks: Sequence[Look]) -> float:
+    """Return what memory the writer has at the end, over what it had in the first tenth."""
+    tenth = len(looks) // 10
+    early, late = (
+        statistics.median(look.megabytes for look in some)
+        for some in (looks[:tenth], looks[-tenth:])
+    )
+    return late / early
 
 
 def estimate_error(looks: Sequence[Look]) -> float:
@@ -146,6 +168,9 @@ def verdicts(course: Path, learners: Sequence[Learner], console: Console) -> lis
         at_most(f"{len(learners)} submissions, both runs", minutes, WITHIN_MINUTES, "min", 1),
         at_least("kept of what was graded before", status["unchanged"] / kept, 1, "of all", 3),
         at_most("memory of the writer", writer, WRITER_MB, "MB"),
+        at_most(
+            "the same, in the end / at first", memory_growth(rest.looks), MEMORY_GROWTH, "times", 2
+        ),
         at_most("time of the last / of the first", late.wall / early.wall, SLOWER, "times", 2),
         at_most("CPU time of the writer for each", 1000 * late.cpu, WRITER_MS, "ms", 1),
         at_most("error of the estimated time left", off, ESTIMATE_OFF, "", 2),
