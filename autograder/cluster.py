@@ -105,7 +105,7 @@ class Cluster:
         # Of the jobs that a dying worker had, only one is to blame; alone, it shows which.
         for suspect in suspects:
             for job, outcome in self._outcomes([suspect]):
-                yield job, outcome or Outcome(failure=KILLED)
+                yield job, outcome or Outcome(failure=KILLED, is_ours=True)
 
     def _outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | None]]:
         """Yield each job with its outcome, or None where its workers died."""
@@ -201,7 +201,7 @@ def _outcomes_of(future: Future[Any], task: Collection[Job]) -> Mapping[str, Out
     except KilledWorker:
         return {}
     except WorkerFailed as reason:
-        return {job.learner: Outcome(failure=str(reason)) for job in task}
+        return {job.learner: Outcome(failure=str(reason), is_ours=True) for job in task}
     except (CannotMark, OSError, CancelledError):
         raise
     except Exception as error:
