@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_solution
 
+from autograder.cells import is_test
 from autograder.coursedir import learners_who_submitted, open_course
 from autograder.notebook_file import parse_notebook
 from autograder.plan import Side, make_plan
@@ -89,7 +89,7 @@ def _run_forked(shell: Shell, cells: Sequence[NotebookNode]) -> int:
         failed = 0
         for cell in cells:
             outcome = shell.run(cell.source)
-            failed += outcome.error is not None and is_grade(cell) and not is_solution(cell)
+            failed += outcome.error is not None and is_test(cell)
         os._exit(failed)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 

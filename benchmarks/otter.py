@@ -13,8 +13,8 @@ from typing import Final
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_solution
 
+from autograder.cells import is_test
 from autograder.plan import EXPLORE_TAG
 from benchmarks.classes import WronglyGraded
 from benchmarks.cost import Cost, run
@@ -47,7 +47,7 @@ def make_assignment(folder: Path) -> None:
     tests = folder / "tests"
     tests.mkdir(parents=True)
     source = nbformat.read(ROOT / "source" / ASSIGNMENT / f"{NOTEBOOK}.ipynb", as_version=4)
-    for cell in filter(_is_test, source.cells):
+    for cell in filter(is_test, source.cells):
         name = cell.metadata.nbgrader.grade_id
         points = cell.metadata.nbgrader.points
         text = _TEST_FILE.format(name=name, points=points, source=cell.source)
@@ -68,7 +68,7 @@ def grade(assignment: Path, folder: Path, learner: Learner) -> Cost:
     """
     folder.mkdir()
     notebook = learner.notebook(released_notebook())
-    notebook.cells = [cell for cell in notebook.cells if not (_is_test(cell) or _is_extra(cell))]
+    notebook.cells = [cell for cell in notebook.cells if not (is_test(cell) or _is_extra(cell))]
     submission = folder / f"{NOTEBOOK}.ipynb"
     nbformat.write(notebook, submission)
     command = (BIN / "otter", "run", "--no-logo", "-a", assignment / "autograder.zip", "-o", folder)
@@ -78,10 +78,6 @@ def grade(assignment: Path, folder: Path, learner: Learner) -> Cost:
     if given != (deserved := sum(learner.deserved_scores.values())):
         raise WronglyGraded(f"otter gave {given:g} points instead of {deserved:g}")
     return ran.cost
-
-
-def _is_test(cell: NotebookNode) -> bool:
-    return bool(cell.cell_type == "code" and is_grade(cell) and not is_solution(cell))
 
 
 def _is_extra(cell: NotebookNode) -> bool:
