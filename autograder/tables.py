@@ -92,7 +92,8 @@ def _notes(scores: ClassScores) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 1), title="\nWorth a look")
     table.title_justify = "left"
     for row in noted[:LARGEST_TABLE]:
-        table.add_row(_plain(row.learner), _plain("; ".join(map(_shortened, row.notes))))
+        notes = (_shortened(note).removesuffix(".") for note in row.notes)
+        table.add_row(_plain(row.learner), _plain("; ".join(notes)))
     _count_rest(table, noted)
     return table
 
