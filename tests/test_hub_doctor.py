@@ -13,6 +13,7 @@ import pytest
 
 from autograder.doctor import Finding
 from autograder.hub_doctor import (
+    _course,
     _exchange_modes,
     _instructor,
     _learner,
@@ -21,7 +22,7 @@ from autograder.hub_doctor import (
     _roles,
     _status,
 )
-from autograder.hub_plan import HubPlan, NoPlan, Role, read_plan
+from autograder.hub_plan import CoursePlan, HubPlan, NoPlan, Role, read_plan
 
 CONFIGURATION = """\
 c = get_config()
@@ -195,6 +196,24 @@ def test_what_a_running_hub_still_goes_by_is_a_fault(plan: HubPlan) -> None:
     ]
     # As after a change that it has not read yet.
     assert list(_remembered(replace(plan, roles=stored.roles), plan)) == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("Exchange.timezone", "The 'timezone' trait"),
+        ("Examine.call_seconds", "The 'call_seconds' trait"),
+    ],
+)
+def test_a_course_whose_settings_are_wrong_is_a_fault(
+    tmp_path: Path, setting: str, fault: str
+) -> None:
+    (tmp_path / "nbgrader_config.py").write_text(f"c = get_config()\nc.{setting} = []\n")
+    course = CoursePlan("maths", "root", tmp_path, {}, frozenset(), frozenset())
+    found = [finding.what for finding in _course(course) if not finding.fine]
+
+    assert any(fault in what for what in found), found
 
 
 @contextmanager
