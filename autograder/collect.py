@@ -17,16 +17,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Any
 
 from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import parse_utc
 from traitlets import Bool
 
+from autograder.notebook_file import OPEN_SAFELY
 from autograder.submissions import DEEPEST, MOST_FILES, TIMESTAMP_FILE
-
-# Without waiting, because a pipe would wait for somebody to write into it.
-_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class CollectOwned(ExchangeCollect):  # type: ignore[misc]
@@ -96,7 +94,7 @@ def copy_owned(source: Path, target: Path, most_bytes: int) -> list[Path]:
     """
     target.mkdir(parents=True)
     try:
-        top = os.open(source, _OPEN | os.O_DIRECTORY)
+        top = os.open(source, OPEN_SAFELY | os.O_DIRECTORY)
     except OSError:  # a link, or a file
         return [source]
     try:
@@ -175,7 +173,7 @@ class _Copying:
 def _opened(name: str, folder: int) -> Iterator[int | None]:
     """Open what is no link; yield None if it is one, closed to us, or gone by now."""
     try:
-        descriptor = os.open(name, _OPEN, dir_fd=folder)
+        descriptor = os.open(name, OPEN_SAFELY, dir_fd=folder)
     except OSError:
         yield None
         return

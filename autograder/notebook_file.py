@@ -27,9 +27,11 @@ MOST_CONTAINERS: Final = 500_000
 MOST_VALUES: Final = 4_000_000
 """Each list or dict takes 60 bytes of memory or more and may be two bytes in the file."""
 
+OPEN_SAFELY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""Flags for what a learner made: follows no link, and waits for nobody to write into a pipe."""
+
 _CONFLICT: Final = re.compile(r"^<<<<<<< ", re.MULTILINE)
 _COPY_SUFFIX: Final = re.compile(r"([ _-]*\(\d+\)|-copy\d*|[ _-]*copy|[ _-]\d+)+$")
-_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class UnreadableNotebook(Exception):
@@ -115,7 +117,7 @@ def read_file(path: Path, folder: Path | None = None) -> bytes:
             stack.callback(os.close, descriptor)
             for part in (*parents, name):
                 _refuse_link(part, descriptor)
-                descriptor = os.open(part, _OPEN, dir_fd=descriptor)
+                descriptor = os.open(part, OPEN_SAFELY, dir_fd=descriptor)
                 stack.callback(os.close, descriptor)
         except FileNotFoundError:
             raise UnreadableNotebook("it is missing") from None

@@ -22,7 +22,13 @@ from nbgrader.utils import parse_utc
 
 from autograder.coursedir import submission_folder
 from autograder.exam import files_digest
-from autograder.notebook_file import UnreadableNotebook, find_notebook, parse_notebook, read_file
+from autograder.notebook_file import (
+    OPEN_SAFELY,
+    UnreadableNotebook,
+    find_notebook,
+    parse_notebook,
+    read_file,
+)
 
 MOST_FILES: Final = 1000
 MOST_BYTES: Final = 64 * 1024**2
@@ -30,8 +36,6 @@ MOST_BYTES: Final = 64 * 1024**2
 DEEPEST: Final = 20
 
 TIMESTAMP_FILE: Final = "timestamp.txt"
-
-_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,7 @@ def _is_link(name: str, parent: int) -> bool:
 
 def _read_ordinary(name: str, parent: int, most: int) -> bytes | None:
     try:
-        descriptor = os.open(name, _OPEN, dir_fd=parent)
+        descriptor = os.open(name, OPEN_SAFELY, dir_fd=parent)
     except OSError:
         return None
     with os.fdopen(descriptor, "rb") as file:
